@@ -1,8 +1,8 @@
 """The rule that sets the numbers of oblivious trees in `recipes.auto` from public quantities.
 
-The constants of the rule are below, each with what it is. They were settled together, on the tables
-and in the steps that docs/accuracy.md ("How its numbers were settled") names; where one choice was
-measured by itself, its constant says what was found.
+Each constant of the rule has a name and a text that says what it is. They were settled together, on
+the tables and in the steps that docs/accuracy.md names ("How its numbers were settled"). Where one
+choice was measured alone, the text of its constant has the result.
 """
 
 import dataclasses
@@ -42,7 +42,7 @@ class StepTotals:
     number: float
 
     def of_response(self, response: types.Response) -> float:
-        """That of a response."""
+        """The deviation for a response: for two classes, for several classes or for a number."""
         if response.is_number:
             return self.number
         return self.binary if response == types.BINARY else self.several_classes
@@ -57,26 +57,32 @@ class CoarseRule:
     people, and docs/frontier.md has what each choice gains.
 
     Attributes:
-        rounds_at_reference: as `SignalRule`.
-        reference_signal: as `SignalRule`.
+        rounds_at_reference: T where the signal is `reference_signal`.
+        reference_signal: the signal from which T grows.
         rounds_power: the power of the signal with which T grows.
-        step_reference_signal: up to this signal, steps are `MIN_COARSE_STEP` of those of
-            `SignalRule.step_totals`; from there they grow with the power `COARSE_STEP_POWER`, up to
-            `MAX_COARSE_STEP`.
-        min_signal_of_deeper_trees: trees have `COARSE_DEEP` splits from this signal on, if there
-            are histograms.
+        step_reference_signal: up to this signal, steps are `MIN_STEP_SHARE_ON_COARSE_COLUMNS` of
+            those of `SignalRule.step_totals`. From there they grow with the power
+            `STEP_SHARE_POWER_ON_COARSE_COLUMNS`, up to `MAX_STEP_SHARE_ON_COARSE_COLUMNS`.
+        min_signal_of_deep_trees: trees have `NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS` splits
+            from this signal on, if there are histograms.
     """
 
     rounds_at_reference: float
     reference_signal: float
     rounds_power: float
     step_reference_signal: float
-    min_signal_of_deeper_trees: float
+    min_signal_of_deep_trees: float
 
-    def share_of_step(self, signal: float) -> float:
-        """The share of the step of a table of fine columns that a step has."""
-        growth = (signal / self.step_reference_signal) ** COARSE_STEP_POWER
-        return float(np.clip(MIN_COARSE_STEP * growth, MIN_COARSE_STEP, MAX_COARSE_STEP))
+    def step_share(self, signal: float) -> float:
+        """The step, as a share of the step for a table whose columns are all fine."""
+        growth = (signal / self.step_reference_signal) ** STEP_SHARE_POWER_ON_COARSE_COLUMNS
+        return float(
+            np.clip(
+                MIN_STEP_SHARE_ON_COARSE_COLUMNS * growth,
+                MIN_STEP_SHARE_ON_COARSE_COLUMNS,
+                MAX_STEP_SHARE_ON_COARSE_COLUMNS,
+            )
+        )
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -89,7 +95,7 @@ class SignalRule:
     Attributes:
         rounds_at_reference: T where the signal is `reference_signal`. T grows from there with the
             power `ROUNDS_POWER` of the signal.
-        reference_signal: as above.
+        reference_signal: the signal from which T grows.
         min_rounds: T is at least this.
         max_rounds: T is at most this. Four times the rounds at epsilon 5 gain 0.001 to 0.004, which
             is not worth the time.
@@ -98,8 +104,8 @@ class SignalRule:
             were up to 0.003 worse in accuracy.
         max_relative_histogram_noise: the class histograms are drawn where their noise, as a share
             of the signal, is below this: sqrt(F) / (n mu), or F / (n eps).
-        min_signal_of_deep_trees: trees of two classes over fine columns have `DEEP` splits from
-            this signal on, if there are histograms.
+        min_signal_of_deep_trees: trees of two classes over fine columns have
+            `NUM_SPLITS_OF_DEEP_TREES` splits from this signal on, if there are histograms.
         min_signal_of_number: below this signal the model of a number or of a count is a constant.
         coarse: what differs where not nearly all columns are fine.
     """
@@ -137,7 +143,7 @@ GAUSSIAN_RULE = SignalRule(
         reference_signal=8.9,
         rounds_power=ROUNDS_POWER,
         step_reference_signal=500,
-        min_signal_of_deeper_trees=10_000,
+        min_signal_of_deep_trees=10_000,
     ),
 )
 """With a delta. The noise of T rounds grows with the root of T."""
@@ -157,7 +163,7 @@ LAPLACE_RULE = SignalRule(
         reference_signal=100,
         rounds_power=0.57,
         step_reference_signal=2500,
-        min_signal_of_deeper_trees=50_000,
+        min_signal_of_deep_trees=50_000,
     ),
 )
 """Under a pure guarantee. The noise of T rounds grows with T, so there are fewer of them."""
@@ -168,39 +174,51 @@ ATTRIBUTES_PER_TREE = (2, 3, 4)
 One a tree loses 0.015 in accuracy on average, and other mixtures are within 0.005.
 """
 
-SHALLOW = 6
+NUM_SPLITS = 6
 """How many splits a tree has; 5 or 7 are within 0.005 in accuracy and AUROC."""
 
-DEEP = 10
+NUM_SPLITS_OF_DEEP_TREES = 10
 """How many splits a tree of two classes has where rows are many for the noise.
 
 On twelve data sets AUROC is 0.003 to 0.006 higher than with 6 splits, from epsilon = 0.5 on.
 """
 
-MIN_BINS_OF_FINE_COLUMN, MIN_SHARE_OF_FINE_COLUMNS = 32, 0.9
-"""A column in order of at least so many bins is fine, and a table is where such a share of them is.
+NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS = 8
+"""How many splits a tree has where columns are not fine and rows are very many for the noise."""
+
+NUM_STRUCTURES_OF_DEEP_TREES = 256
+"""After how many trees the splits of deep trees repeat, so that a model stays small.
+
+They cost 0.0006 of AUROC at epsilon = 1, and 128 would cost 0.002.
+"""
+
+MIN_BINS_OF_FINE_COLUMN = 32
+"""A column is fine if its values have an order and at least so many bins."""
+
+MIN_SHARE_OF_FINE_COLUMNS = 0.9
+"""The columns of a table count as fine if at least this share of them is.
 
 Tables of instruments have fine columns alone, which act together; in tables about people, columns
 of a few values stand beside them. Of 39 tables, those where deep trees and large steps gain most
 (brain waves, particles) have fine columns alone, and no table about people had more than 0.87.
 """
 
-COARSE_DEEP = 8
-"""How many splits a tree has where columns are not fine and rows are very many for the noise."""
+MIN_STEP_SHARE_ON_COARSE_COLUMNS = 0.5
+"""The step where columns are not fine and signals weak, as a share of that on fine columns."""
 
-MIN_COARSE_STEP, MAX_COARSE_STEP, COARSE_STEP_POWER = 0.5, 0.75, 0.15
-"""The shares of the step where columns are not fine, and the power of the signal between them."""
+MAX_STEP_SHARE_ON_COARSE_COLUMNS = 0.75
+"""The step where columns are not fine and signals strong, as a share of that on fine columns."""
 
-DEEP_STRUCTURES = 256
-"""After how many trees the splits of deep trees repeat, so that a model stays small.
+STEP_SHARE_POWER_ON_COARSE_COLUMNS = 0.15
+"""The power of the signal with which that share grows between the two."""
 
-They cost 0.0006 of AUROC at epsilon = 1, and 128 would cost 0.002.
-"""
+MAX_MOVE_IN_STEPS = 4.0
+"""The furthest that a leaf moves a score, in steps; it is the smaller of this and `MAX_MOVE`."""
 
-LIMIT_IN_STEPS, MAX_LIMIT = 4.0, 0.6
-"""A leaf moves a score by at most four steps, and by at most 0.6 nats or spreads."""
+MAX_MOVE = 0.6
+"""The furthest that a leaf moves a score, in nats or in spreads of a number."""
 
-MARGINALS_FRACTION = 0.1
+HISTOGRAMS_FRACTION = 0.1
 """The share of the budget for the class histograms, where they are drawn."""
 
 SCORES_FRACTION = 0.03
@@ -212,8 +230,11 @@ They lower log loss by 0.02 to 0.05, and cost about 0.001 of accuracy and of AUR
 RESIDUALS_FRACTION = 0.05
 """The share of the budget for the sums of the final residuals of a number."""
 
-MIN_TARGET_FRACTION, MAX_TARGET_FRACTION = 0.03, 0.2
-"""The least and the largest share of the budget for the histogram of a number."""
+MIN_TARGET_FRACTION = 0.03
+"""The least share of the budget for the histogram of a number."""
+
+MAX_TARGET_FRACTION = 0.2
+"""The largest share of the budget for the histogram of a number."""
 
 TARGET_SIGNAL_TO_NOISE = 60.0
 """How far all rows of a number stand above the noise of a bin, within the bounds on the share."""
@@ -221,32 +242,51 @@ TARGET_SIGNAL_TO_NOISE = 60.0
 TARGET_BINS_PER_ROOT = 3.0
 """The histogram of a number has a power of 2 of bins near this times the root of the same ratio."""
 
-MIN_TARGET_BINS, MAX_TARGET_BINS = 8, 64
-"""The least and the most bins of the histogram of a number."""
+MIN_TARGET_BINS = 8
+"""The fewest bins of the histogram of a number."""
 
-TARGET_FRACTION_OF_CONSTANT, RESIDUALS_FRACTION_OF_CONSTANT = 0.5, 0.4
-"""The shares of the budget for the histogram and for the sums where the model is a constant.
+MAX_TARGET_BINS = 64
+"""The most bins of the histogram of a number."""
 
-The rest goes to one round, whose tree moves no score. With the shares of other models the constant
-would be far worse: at 600 rows and a pure epsilon of 0.2 its R^2 is -0.20 in place of -0.01.
+TARGET_FRACTION_OF_CONSTANT = 0.5
+"""The share of the budget for the histogram of a number where the model is a constant."""
+
+RESIDUALS_FRACTION_OF_CONSTANT = 0.4
+"""The share of the budget for the sums of final residuals where the model is a constant.
+
+What both shares leave goes to one round, whose tree moves no score. With the shares of other models
+the constant would be far worse: at 600 rows and a pure epsilon of 0.2 its R^2 is -0.20 in place of
+-0.01.
 """
 
-UNREAD_TARGET_FRACTION, UNREAD_TARGET_BINS = 0.1, 32
-"""What the numbers say of the histogram of a number where classes are predicted: nothing reads it.
+UNREAD_TARGET_FRACTION = 0.1
+"""The share for the histogram of a number where classes are predicted: nothing reads it.
 
-They are the defaults of `oblivious_boost`.
+It is the default of `oblivious_boost`.
+"""
+
+UNREAD_TARGET_BINS = 32
+"""The bins of the histogram of a number where classes are predicted: nothing reads them.
+
+They are the default of `oblivious_boost`.
 """
 
 # Without noise.
 
-NOISELESS_STEP, NOISELESS_LIMIT = 0.1, 0.2
-"""The step and the limit of a leaf, in nats or in spreads, where nothing is private."""
+NOISELESS_STEP = 0.1
+"""The step of a leaf without privacy, in nats or in spreads of a number."""
 
-NOISELESS_ROUNDS, NOISELESS_ROUNDS_OF_TWO_CLASSES = 1024, 1536
-"""T where nothing is private."""
+NOISELESS_MAX_MOVE = 0.2
+"""The furthest that a leaf moves a score without privacy, in nats or in spreads of a number."""
+
+NOISELESS_ROUNDS = 1024
+"""T without privacy, for several classes and for a number."""
+
+NOISELESS_ROUNDS_OF_TWO_CLASSES = 1536
+"""T without privacy, for two classes."""
 
 NOISELESS_ATTRIBUTES_OF_TWO_CLASSES = (3, 4, 5, 6)
-"""How many attributes the trees of two classes ask, in turn, where nothing is private."""
+"""How many attributes the trees of two classes ask without privacy, in turn."""
 
 
 # The rule.
@@ -272,34 +312,23 @@ class AutoNumbers:
 
     @property
     def has_histograms(self) -> bool:
-        """Whether one setting has class histograms before its first round."""
+        """Whether class histograms are drawn before the first round; of one setting."""
         return bool(self.one_time_draws.marginals_fraction > 0)
 
     @property
     def is_constant(self) -> bool:
-        """Whether the model of one setting is a constant."""
+        """Whether the model is a constant, because no tree moves a score; of one setting."""
         return bool(self.step == 0)
 
     @property
     def static_parts(self) -> tuple[Any, ...]:
-        """What the program of one setting depends on."""
+        """Hashable: what the compiled program of one setting depends on."""
         return (
             self.structure,
             self.has_histograms,
             self.one_time_draws.target_bins,
             self.is_constant,
         )
-
-    @property
-    def options(self) -> dict[str, Any]:
-        """The arguments of `oblivious_boost` that it sets, by name."""
-        return {
-            "rounds": self.rounds,
-            "step": self.step,
-            "limit": self.limit,
-            **dataclasses.asdict(self.structure),
-            **dataclasses.asdict(self.one_time_draws),
-        }
 
 
 def signal_to_noise_strength(
@@ -310,7 +339,7 @@ def signal_to_noise_strength(
     relation: types.Relation,
     max_rows_per_user: int,
 ) -> float:
-    """How strong the signal of all rows is beside the noise: n eps, or n mu with a delta.
+    """The strength of the signal of all rows beside the noise: n eps, or n mu with a delta.
 
     A replaced row is two rows, so it is halved under replace-one. It is k times smaller if a person
     has k rows.
@@ -346,7 +375,7 @@ class ColumnCounts:
 
 
 def count_columns(domain: Domain) -> ColumnCounts:
-    """How many columns a domain has, and how many of them are fine."""
+    """Count the columns of a domain, and those that are fine."""
     attributes = split_attributes_of_domain(domain)
     fine = [each.ordered and each.n_bins >= MIN_BINS_OF_FINE_COLUMN for each in attributes]
     return ColumnCounts(num_columns=len(attributes), num_fine=sum(fine))
@@ -363,7 +392,7 @@ def choose_numbers(
     response: types.Response = types.BINARY,
     allows_constant: bool = True,
 ) -> AutoNumbers:
-    """The numbers of oblivious trees, from public quantities alone.
+    """Choose the rounds, steps, trees and budget shares of `auto` from public quantities alone.
 
     What decides is the strength of the signal (`signal_to_noise_strength`): n eps for Laplace
     noise, n mu for Gaussian noise. `GAUSSIAN_RULE` and `LAPLACE_RULE` have what differs between
@@ -407,7 +436,7 @@ def choose_numbers(
     """
     if np.isinf(epsilon):
         return _noiseless_numbers(response)
-    is_gaussian, is_binary = delta > 0, response == types.BINARY
+    is_gaussian = delta > 0
     rule = GAUSSIAN_RULE if is_gaussian else LAPLACE_RULE
     signal = signal_to_noise_strength(
         epsilon=epsilon,
@@ -419,46 +448,75 @@ def choose_numbers(
     has_mean = response.is_number and response.objective != "quantile"
     if allows_constant and has_mean and signal < rule.min_signal_of_number:
         return _numbers_of_constant(signal, is_gaussian=is_gaussian)
+
     histogram_noise = math.sqrt(columns.num_columns) if is_gaussian else columns.num_columns
     has_histograms = histogram_noise / signal < rule.max_relative_histogram_noise
-    is_coarse = is_binary and not columns.are_fine
+    is_coarse = response == types.BINARY and not columns.are_fine
     rounds = _num_rounds(rule, signal, response, is_coarse=is_coarse)
     step = rule.step_totals.of_response(response) / math.sqrt(rounds)
-    depth, min_signal = DEEP, rule.min_signal_of_deep_trees
     if is_coarse:
-        step *= rule.coarse.share_of_step(signal)
-        depth, min_signal = COARSE_DEEP, rule.coarse.min_signal_of_deeper_trees
-    is_deep = has_histograms and is_binary and signal >= min_signal
-    target_fraction, target_bins = UNREAD_TARGET_FRACTION, UNREAD_TARGET_BINS
-    if response.is_number:
-        target_fraction = _target_fraction(signal, is_gaussian=is_gaussian)
-        target_bins = _num_target_bins(signal, target_fraction, is_gaussian=is_gaussian)
+        step *= rule.coarse.step_share(signal)
     return AutoNumbers(
         rounds=rounds,
         step=step,
-        limit=float(largest_move_of_leaf(step)),
-        structure=TreeStructure(
-            depth=depth if is_deep else SHALLOW,
-            attributes_per_tree=ATTRIBUTES_PER_TREE,
-            structures=DEEP_STRUCTURES if is_deep else 0,
+        limit=float(max_move_of_leaf(step)),
+        structure=_tree_structure(
+            rule, signal, response, is_coarse=is_coarse, has_histograms=has_histograms
         ),
-        one_time_draws=OneTimeDraws(
-            marginals_fraction=MARGINALS_FRACTION if has_histograms else 0.0,
-            target_fraction=target_fraction,
-            target_bins=target_bins,
-            scores_fraction=scores_fraction(response),
+        one_time_draws=_one_time_draws(
+            signal, response, has_histograms=has_histograms, is_gaussian=is_gaussian
         ),
     )
 
 
+def _tree_structure(
+    rule: SignalRule,
+    signal: float,
+    response: types.Response,
+    *,
+    is_coarse: bool,
+    has_histograms: bool,
+) -> TreeStructure:
+    """The static options of trees: deep ones for two classes, histograms and a strong signal."""
+    if is_coarse:
+        num_splits_of_deep_trees = NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS
+        min_signal_of_deep_trees = rule.coarse.min_signal_of_deep_trees
+    else:
+        num_splits_of_deep_trees = NUM_SPLITS_OF_DEEP_TREES
+        min_signal_of_deep_trees = rule.min_signal_of_deep_trees
+    is_deep = has_histograms and response == types.BINARY and signal >= min_signal_of_deep_trees
+    return TreeStructure(
+        depth=num_splits_of_deep_trees if is_deep else NUM_SPLITS,
+        attributes_per_tree=ATTRIBUTES_PER_TREE,
+        structures=NUM_STRUCTURES_OF_DEEP_TREES if is_deep else 0,
+    )
+
+
+def _one_time_draws(
+    signal: float, response: types.Response, *, has_histograms: bool, is_gaussian: bool
+) -> OneTimeDraws:
+    """The budget shares of the draws that are made once, and the bins of a number's histogram."""
+    target_fraction = UNREAD_TARGET_FRACTION
+    target_bins = UNREAD_TARGET_BINS
+    if response.is_number:
+        target_fraction = _target_fraction(signal, is_gaussian=is_gaussian)
+        target_bins = _num_target_bins(signal, target_fraction, is_gaussian=is_gaussian)
+    return OneTimeDraws(
+        marginals_fraction=HISTOGRAMS_FRACTION if has_histograms else 0.0,
+        target_fraction=target_fraction,
+        target_bins=target_bins,
+        scores_fraction=scores_fraction(response),
+    )
+
+
 def _numbers_of_constant(signal: float, *, is_gaussian: bool) -> AutoNumbers:
-    """The numbers of a model that is the mean of a number: one tree, which moves no score."""
+    """The numbers of a constant model, the mean of a number: its one tree moves no score."""
     target_fraction = TARGET_FRACTION_OF_CONSTANT
     return AutoNumbers(
         rounds=1,
         step=0.0,
-        limit=MAX_LIMIT,
-        structure=TreeStructure(depth=SHALLOW, attributes_per_tree=ATTRIBUTES_PER_TREE),
+        limit=MAX_MOVE,
+        structure=TreeStructure(depth=NUM_SPLITS, attributes_per_tree=ATTRIBUTES_PER_TREE),
         one_time_draws=OneTimeDraws(
             marginals_fraction=0.0,
             target_fraction=target_fraction,
@@ -469,32 +527,32 @@ def _numbers_of_constant(signal: float, *, is_gaussian: bool) -> AutoNumbers:
 
 
 def scores_fraction(response: types.Response) -> float:
-    """The share of the budget for the sums over final scores; a quantile has none."""
+    """The share of the budget for the draw over final scores: 0 for a quantile."""
     if response.is_number:
         return 0.0 if response.objective == "quantile" else RESIDUALS_FRACTION
     return SCORES_FRACTION
 
 
-def largest_move_of_leaf(step: Any) -> Any:
-    """The limit of a leaf that goes with a step, or with steps of settings."""
-    return np.minimum(LIMIT_IN_STEPS * step, MAX_LIMIT)
+def max_move_of_leaf(step: Any) -> Any:
+    """The furthest that a leaf moves a score, from the step or from an array of steps."""
+    return np.minimum(MAX_MOVE_IN_STEPS * step, MAX_MOVE)
 
 
 def _noiseless_numbers(response: types.Response) -> AutoNumbers:
-    """The numbers where nothing is private."""
+    """The numbers of oblivious trees without privacy, where epsilon is infinite."""
     is_binary = response == types.BINARY
     return AutoNumbers(
         rounds=NOISELESS_ROUNDS_OF_TWO_CLASSES if is_binary else NOISELESS_ROUNDS,
         step=NOISELESS_STEP,
-        limit=NOISELESS_LIMIT,
+        limit=NOISELESS_MAX_MOVE,
         structure=TreeStructure(
-            depth=DEEP if is_binary else SHALLOW,
+            depth=NUM_SPLITS_OF_DEEP_TREES if is_binary else NUM_SPLITS,
             attributes_per_tree=(
                 NOISELESS_ATTRIBUTES_OF_TWO_CLASSES if is_binary else ATTRIBUTES_PER_TREE
             ),
         ),
         one_time_draws=OneTimeDraws(
-            marginals_fraction=MARGINALS_FRACTION,
+            marginals_fraction=HISTOGRAMS_FRACTION,
             target_fraction=MIN_TARGET_FRACTION,
             target_bins=MAX_TARGET_BINS,
             scores_fraction=scores_fraction(response),
@@ -505,7 +563,7 @@ def _noiseless_numbers(response: types.Response) -> AutoNumbers:
 def _num_rounds(
     rule: SignalRule, signal: float, response: types.Response, *, is_coarse: bool
 ) -> int:
-    """T at a strength of the signal."""
+    """T, the number of rounds, from the strength of the signal."""
 
     def as_rounds(number: float) -> int:
         return int(np.clip(round(number), rule.min_rounds, rule.max_rounds))
@@ -547,7 +605,7 @@ def choose_numbers_of_settings(
     *,
     allows_constant: bool = True,
 ) -> list[AutoNumbers]:
-    """What `choose_numbers` says of every setting, in the order of the settings.
+    """Choose the numbers of each setting of a request, by `choose_numbers`, in their order.
 
     Args:
         request: the checked arguments.
@@ -570,24 +628,26 @@ def choose_numbers_of_settings(
     ]
 
 
-def numbers_with_axes(chosen: Sequence[AutoNumbers], shape: tuple[int, ...]) -> AutoNumbers:
-    """The numbers of all settings as one, in arrays with the axes of the settings.
+def stack_numbers_of_settings(
+    numbers_by_setting: Sequence[AutoNumbers], shape: tuple[int, ...]
+) -> AutoNumbers:
+    """Stack the numbers of all settings into arrays with the axes of the settings.
 
     Static parts are those of the first setting.
 
     Args:
-        chosen: the numbers of each setting, whose static parts are the same as far as they are
-            read.
+        numbers_by_setting: the numbers of each setting, whose static parts are the same as far as
+            they are read.
         shape: the lengths of the axes.
     """
 
     def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
-        return np.reshape([read_number(numbers) for numbers in chosen], shape)
+        return np.reshape([read_number(numbers) for numbers in numbers_by_setting], shape)
 
     def of_draws(read_number: Callable[[OneTimeDraws], Any]) -> np.ndarray:
         return of_settings(lambda numbers: read_number(numbers.one_time_draws))
 
-    first = chosen[0]
+    first = numbers_by_setting[0]
     return dataclasses.replace(
         first,
         rounds=of_settings(lambda numbers: numbers.rounds),

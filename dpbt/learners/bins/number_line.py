@@ -41,7 +41,7 @@ from dpbt.learners.bins.histograms import (
     TARGET_SITE,
     histogram_noise_deviation,
 )
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid, num_changed_rows
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
@@ -442,7 +442,7 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
         draw(
             SCORES_SITE,
             config.noise,
-            Total(sums),
+            RowSum(sums),
             sensitivity=residual_and_deviation_sums_sensitivity(config),
             moved_outputs=sums.shape[0],
             theorem="dpbt theorem O5",

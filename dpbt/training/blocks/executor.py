@@ -313,7 +313,7 @@ class BlockExecutor:
         stage: tuple[Site, ...],
         *,
         round_of_pass: _RoundOfPass,
-        sums: draws_from_sums.Totals,
+        sums: draws_from_sums.SumsBySite,
         into: Releases,
     ) -> None:
         """Draw the sites of a stage from the sums over all rows, and add them to a release.

@@ -132,8 +132,8 @@ def _max_num_sums_of_stage(table: BlockTable, recipe: Recipe) -> int:
     one_row = absent_row.absent_row_like(table)
     specs = jax.eval_shape(lambda: absent_row.round_draw_specs_after_zero_prologue(recipe, one_row))
     num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
-    totals_of_stages = [
-        jax.tree.leaves([specs[site].total for site in stage])
+    sums_of_stages = [
+        jax.tree.leaves([specs[site].private_input for site in stage])
         for stage in stages_of_phase(recipe, recipe.learner.round)
     ]
-    return num_public + max(sum(total.size for total in stage) for stage in totals_of_stages)
+    return num_public + max(sum(array.size for array in stage) for stage in sums_of_stages)

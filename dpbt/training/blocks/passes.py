@@ -20,7 +20,7 @@ from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
 from dpbt.privacy import draws_from_sums, program_interpreters
 from dpbt.privacy.draw_dependencies import priced_draws_of_phase
-from dpbt.privacy.draws_from_sums import Totals
+from dpbt.privacy.draws_from_sums import SumsBySite
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -317,7 +317,7 @@ class Passes:
                 self._scores[piece.slice_index] = result.scores
             return result.capped_sums
 
-        sums: Totals | None = None
+        sums: SumsBySite | None = None
         caps = []
         for sums_of_slice, cap in self._map_slices(work_on_slice):
             sums = draws_from_sums.add_block_sums(sums, sums_of_slice)

@@ -355,7 +355,7 @@ def facts_of_model(about: Any) -> dict[str, str]:
         return {}
     target, answers = about.target, " or ".join(map(str, about.classes or ()))
     if isinstance(target, Numeric):
-        answers = f"{target.response.words} from {target.low:g} to {target.high:g}"
+        answers = f"{target.response.description} from {target.low:g} to {target.high:g}"
     facts = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
     if answers:
         facts["Predicts"] = answers

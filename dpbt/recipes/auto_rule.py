@@ -572,8 +572,8 @@ def _num_rounds(
         growth = (signal / rule.coarse.reference_signal) ** rule.coarse.rounds_power
         return as_rounds(rule.coarse.rounds_at_reference * growth)
     rounds = as_rounds(rule.rounds_at_reference * (signal / rule.reference_signal) ** ROUNDS_POWER)
-    if response.classes > 2:
-        rounds = as_rounds(rounds * (2 / response.classes) ** rule.rounds_power_of_classes)
+    if response.num_classes > 2:
+        rounds = as_rounds(rounds * (2 / response.num_classes) ** rule.rounds_power_of_classes)
     return rounds
 
 

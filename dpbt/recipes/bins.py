@@ -96,7 +96,7 @@ class BinsTask:
         directions = tuple(int(monotone.get(name, 0)) for name in self.domain)
         if not any(directions):
             return ()
-        if self.response.axes:
+        if self.response.score_axes:
             raise ValueError(
                 "monotone constraints need one score, and several classes have one each"
             )

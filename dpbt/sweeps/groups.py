@@ -123,7 +123,7 @@ def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
     hypothesis = jax.eval_shape(steps.hypothesis_shapes_after_zero_prologue, setting)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
     rows, *other_lengths = shape_of_table(table)
-    scores_of_row = math.prod(recipe.learner.response.axes)
+    scores_of_row = math.prod(recipe.learner.response.score_axes)
     return (
         rows * (width + 32 * scores_of_row + 2 * num_recurring_structures_to_cache(recipe, rows))
         + 24 * max(other_lengths) * width

@@ -132,7 +132,7 @@ def shape_changes_of_release(
     """
     response, count = config.bins.response, len(config.resolutions)
     unit = rows_per_grid_unit(public)
-    none = ((0, 0),) * (len(response.axes) + 1)
+    none = ((0, 0),) * (len(response.score_axes) + 1)
     sum_index_of_bin = sum_index_of_bins(config, params, public).sum_index_of_bin
     padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*none[1:], (0, 1)))
     sums = round_separately(padded * unit)[..., sum_index_of_bin]

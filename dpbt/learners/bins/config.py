@@ -83,7 +83,7 @@ class BinsConfig:
             for attribute in self.attributes
         )
         one_time_draws = f"{self.draws_histograms}, {self.draws_scores}"
-        options = "" if self.response == types.BINARY else f", {self.response.words}"
+        options = "" if self.response == types.BINARY else f", {self.response.description}"
         if self.response.is_number:
             options += f" in {self.target_bins} bins"
             options += "" if self.draws_slope else " without a slope"

@@ -44,7 +44,7 @@ def sum_row_weights_by_bin_and_class(
     C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
     its feature does not have is beyond C, or has a count that nothing reads.
     """
-    num_classes, max_bins = max(config.response.classes, 1), config.bin_mask.shape[1]
+    num_classes, max_bins = max(config.response.num_classes, 1), config.bin_mask.shape[1]
     row_weights = weights.astype(jnp.int32)
     label = jnp.zeros(row_weights.shape, jnp.int32)
     if not config.response.is_number:

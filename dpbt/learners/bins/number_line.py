@@ -469,5 +469,5 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
     return types.Epilogue(
         program=program,
         score_line=line_of_release,
-        identity=f"number_line({under}, {config.noise.name}, {config.response.words})",
+        identity=f"number_line({under}, {config.noise.name}, {config.response.description})",
     )

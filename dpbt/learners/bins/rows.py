@@ -51,7 +51,10 @@ def lay_out_rows_by_feature(attributes: tuple[Attribute, ...], table: types.Tabl
 def one_absent_row_table(config: BinsConfig) -> types.Table:
     """An example table of one absent row, with the columns and the target type of a config."""
     num_columns, absent = len(config.attributes), jnp.zeros(1, bool)
-    bins, target = jnp.zeros((1, num_columns), jnp.uint8), absent.astype(config.response.dtype)
+    bins, target = (
+        jnp.zeros((1, num_columns), jnp.uint8),
+        absent.astype(config.response.target_dtype),
+    )
     return types.Table(bins, target, absent, splits.splits_of_boolean_features(num_columns))
 
 

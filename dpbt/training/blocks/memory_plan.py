@@ -82,7 +82,7 @@ def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: in
     Raises:
         ValueError: with the least memory, if it is too little; also for the model.
     """
-    num_classes = math.prod(recipe.learner.response.axes)
+    num_classes = math.prod(recipe.learner.response.score_axes)
     score_bytes = 0 if recipe.has_independent_rounds else 4 * num_classes
     work = _work_bytes_of_slice(table, recipe)
     bytes_of_row = threads * (table.features + work.of_row + 12 * score_bytes + 40)

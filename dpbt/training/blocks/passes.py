@@ -171,7 +171,7 @@ def _update_scores_and_sum_slice(
         scores = _add_unscored_rounds(scores, rounds.unscored, prepared, recipe)
     scores_or_zeros = scores
     if scores_or_zeros is None:
-        axes = recipe.learner.response.axes
+        axes = recipe.learner.response.score_axes
         scores_or_zeros = jnp.zeros((*axes, *prepared.present.shape), jnp.float32)
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     context = rounds.context

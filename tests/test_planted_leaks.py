@@ -303,7 +303,9 @@ def thresholds_at_private_quantiles():
         )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_learner.draw_residual_sums_by_leaf(config, draw, unplaced, weights, params, read)
+        oblivious_learner.draw_residual_sums_by_leaf(
+            draw, unplaced, weights, params, read, config=config
+        )
 
     recipe = one_split_recipe()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -317,14 +319,14 @@ def means_over_the_exact_number_of_rows():
     def program(draw, rows, weights, params, public):
         unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
 
-        def draw_means(site, mechanism, value, sensitivity, **draw_options):
-            sums = value.after(value.parts).astype(jnp.float32)
+        def draw_means(site, mechanism, row_sum, sensitivity, **draw_options):
+            sums = row_sum.to_statistic(row_sum.sums).astype(jnp.float32)
             means = jnp.round(sums * unit).astype(jnp.int32)
             scaled_sensitivity = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **scaled_sensitivity, **draw_options)
 
         oblivious_learner.draw_residual_sums_by_leaf(
-            oblivious_config(), draw_means, rows, weights, params, public
+            draw_means, rows, weights, params, public, config=oblivious_config()
         )
 
     return with_round_program(one_split_recipe(), program, ("the number of rows is private",))

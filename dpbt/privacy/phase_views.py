@@ -1,8 +1,8 @@
 """The view of a phase's program, built by the same steps when it is priced and when it runs.
 
 The ledger describes the view of one absent row (`draw_specs`), and a run builds the view of its
-rows (`training.scan`, `training.passes`). Both use the steps in this module: public information
-after the prologue and in a round, the weights of the rows, their leaves, and the view.
+rows (`training.scan`, `training.blocks.passes`). Both use the steps in this module: public
+information after the prologue and in a round, the weights of the rows, their leaves, and the view.
 
 Public information is computed from public information alone, and every function of an author is
 traced by itself (`isolation`).

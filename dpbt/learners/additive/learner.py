@@ -48,7 +48,7 @@ from dpbt.learners.bins.target import score_change_per_spread
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import boundary
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.types import Array, Public, Release
 
@@ -84,12 +84,13 @@ def bin_group_sums_sensitivity(config: AdditiveConfig) -> float:
 
 
 def draw_residual_sums_by_bin_group(
-    config: AdditiveConfig,
     draw: Draw,
     rows: BinnedRows,
     weights: Array,
     params: AdditiveParams,
     public: Public,
+    *,
+    config: AdditiveConfig,
 ) -> None:
     """Draw the sum of residuals of each bin group, one vector of exact integers in grid units.
 
@@ -109,7 +110,7 @@ def draw_residual_sums_by_bin_group(
     draw(
         BINS_SITE,
         bins_config.noise,
-        Total(bin_sums, SumByGroup(places.num_sums), public=(places.sum_index_of_bin,)),
+        RowSum(bin_sums, SumByGroup(places.num_sums), public_inputs=(places.sum_index_of_bin,)),
         sensitivity=bin_group_sums_sensitivity(config),
         theorem="dpbt theorem O4",
         moved_outputs=max_sums_changed_by_row(bins_config, config.num_groups_per_row),
@@ -199,7 +200,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="additive",
         config=config,
-        program=functools.partial(draw_residual_sums_by_bin_group, config),
+        program=functools.partial(draw_residual_sums_by_bin_group, config=config),
         hypothesis=functools.partial(shape_changes_of_release, config),
         kind=kind_of_curves_of_all_columns(bins),
         response=bins.response,

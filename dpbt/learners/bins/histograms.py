@@ -7,7 +7,7 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
 from dpbt.privacy import sensitivity
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.sensitivity import (
     num_changed_rows,
     round_grid_units_to_rows,
@@ -75,7 +75,7 @@ def draw_histogram_with_one_bin_per_row(
     draw(
         site,
         config.noise,
-        Total(counts, round_grid_units_to_rows),
+        RowSum(counts, round_grid_units_to_rows),
         sensitivity=sensitivity.histograms_sensitivity(config.relation),
         moved_outputs=num_changed_rows(config.relation),
         theorem=theorem,

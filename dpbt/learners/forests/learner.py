@@ -153,7 +153,7 @@ TREE_GROUPS = model.TREE_GROUPS.with_training(
 
 
 def draw_structure_and_leaves(
-    config: RandomTreeConfig, draw: Draw, table: PositionRows, weights: Array, *_: Any
+    draw: Draw, table: PositionRows, weights: Array, *_: Any, config: RandomTreeConfig
 ) -> None:
     """Draw tree structures without reading the rows, and then private leaves."""
     num_rows, num_attributes = table.position.shape
@@ -248,9 +248,9 @@ def _draw_leaf_class_weights_or_labels(
     draw(
         "leaf",
         config.noise,
-        boundary.Total(class_weights, mechanisms.behind_best)
+        boundary.RowSum(class_weights, mechanisms.behind_best)
         if config.releases_labels
-        else boundary.Total(class_weights),
+        else boundary.RowSum(class_weights),
         sensitivity=_leaf_draw_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,
@@ -321,7 +321,7 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="random_tree",
         config=config,
-        program=functools.partial(draw_structure_and_leaves, config),
+        program=functools.partial(draw_structure_and_leaves, config=config),
         hypothesis=functools.partial(tree_group_of_release, config),
         kind=TREE_GROUPS,
         fractions={"leaf": 1.0},

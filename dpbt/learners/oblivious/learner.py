@@ -40,7 +40,7 @@ from dpbt.learners.oblivious.kind import kind_of_oblivious_trees
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.privacy import boundary
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.types import Array, Public, Release
 
 SUMS_SITE = "sums"
@@ -116,12 +116,13 @@ def partition_by_leaf(config: ObliviousConfig) -> types.Partition:
 
 
 def draw_residual_sums_by_leaf(
-    config: ObliviousConfig,
     draw: Draw,
     rows: BinnedRows,
     weights: Array,
     params: ObliviousParams,
     public: Public,
+    *,
+    config: ObliviousConfig,
 ) -> None:
     """Draw, for each leaf, the noisy sum of its rows' residuals, in whole grid units.
 
@@ -133,7 +134,7 @@ def draw_residual_sums_by_leaf(
     draw(
         SUMS_SITE,
         config.noise,
-        Total(sum_residuals_by_segment(residuals, leaf, 2**config.depth)),
+        RowSum(sum_residuals_by_segment(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
         theorem="dpbt theorem O2",
         moved_outputs=max_sums_changed_by_row(config, num_partitions=1),
@@ -304,7 +305,7 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,
-        program=functools.partial(draw_residual_sums_by_leaf, config),
+        program=functools.partial(draw_residual_sums_by_leaf, config=config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=kind_of_oblivious_trees(config),
         response=config.response,

@@ -61,7 +61,7 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
         released = draw(
             f"error_{level}",
             config.noise,
-            boundary.Total(totals, total_majority_error_weight),
+            boundary.RowSum(totals, total_majority_error_weight),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moved_outputs=1,
             theorem="dpbt theorem 4",
@@ -97,12 +97,13 @@ def _leaf_class_weights_sensitivity(config: GreedyTreeConfig) -> Numbers:
 
 
 def draw_splits_and_leaf_class_weights(
-    config: GreedyTreeConfig,
     draw: Draw,
     table: TreeRows,
     weights: Array,
     params: GreedyTreeParams,
     public: Public,
+    *,
+    config: GreedyTreeConfig,
 ) -> None:
     """Draw noisy splits level by level, and the noisy class weights of the leaves."""
     alpha_of_level = alpha_from_noisy_errors(draw, config) if config.calibrates_alpha else None
@@ -117,7 +118,7 @@ def draw_splits_and_leaf_class_weights(
     draw(
         "leaf",
         config.noise,
-        boundary.Total(leaf_class_weights),
+        boundary.RowSum(leaf_class_weights),
         sensitivity=_leaf_class_weights_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="dpbt theorem 3, 5",
@@ -169,7 +170,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="greedy_tree",
         config=config,
-        program=functools.partial(draw_splits_and_leaf_class_weights, config),
+        program=functools.partial(draw_splits_and_leaf_class_weights, config=config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=tree_budget_fraction_by_group(0.5, 0.1 if with_errors else None),

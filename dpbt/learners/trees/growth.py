@@ -247,7 +247,7 @@ def _draw_splits_of_level(
     return draw(
         site,
         mechanisms.exponential,
-        boundary.Total((products, totals), SplitScorer(family), public=read_by_scorer),
+        boundary.RowSum((products, totals), SplitScorer(family), public_inputs=read_by_scorer),
         sensitivity=pricing.sensitivity(family, alpha.alpha, max_rows),
         max_sensitivity=pricing.sensitivity(family, alpha.max_alpha, max_rows),
         moved_outputs=nodes if pricing.each_node else pricing.moves,

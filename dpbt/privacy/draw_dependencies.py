@@ -20,8 +20,9 @@ from dpbt.privacy.phase_views import RecipePhase
 from dpbt.privacy.price_comparison import PricedDraw, PricedDraws
 from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
 
-ROWS, EARLIER = "the private rows", "earlier releases"
+ROWS = "the private rows"
 SPLITS = "the splits of the table"
+EARLIER = "earlier releases"
 
 Source = str
 """What a number of a draw depends on: a site, `ROWS`, `SPLITS` or `EARLIER`.
@@ -206,7 +207,7 @@ def trace_draw_dependencies(
     def read_by_draws(outputs: Release, view: View) -> list[_DrawNumbers]:
         numbers_of_draws: list[_DrawNumbers] = []
 
-        def answer(spec: DrawSpec) -> Array:
+        def answer_draw(spec: DrawSpec) -> Array:
             numbers = _DrawNumbers(
                 private_input=spec.private_input,
                 public_inputs=spec.public_inputs,
@@ -216,7 +217,7 @@ def trace_draw_dependencies(
             numbers_of_draws.append(jax.tree.map(jnp.asarray, numbers))
             return outputs[spec.site]
 
-        boundary.run_program(program, answer, view)
+        boundary.run_program(program, answer_draw, view)
         return numbers_of_draws
 
     closed_jaxpr, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
@@ -233,29 +234,29 @@ def trace_draw_dependencies(
         *map(price_comparison.formula_name_of_output, sites),
         *price_comparison.formula_names_of_view(view),
     ]
-    formulas = iter(
-        dataflow.formula_digests(
-            closed_jaxpr,
-            input_names,
-            [
-                output_index
-                for of_draw in output_indices
-                for output_index in (of_draw.max_sensitivity, of_draw.scale)
-            ],
-            {},
-        )
+    formulas = dataflow.formula_digests(
+        closed_jaxpr,
+        input_names,
+        [
+            *(indices.max_sensitivity for indices in output_indices),
+            *(indices.scale for indices in output_indices),
+        ],
+        {},
     )
+    max_sensitivity_formulas, scale_formulas = formulas[: len(specs)], formulas[len(specs) :]
     return [
         DrawDependencies(
             spec=spec,
-            private_input_sources=_union_of_sources(of_draw.private_input),
-            public_input_sources=_union_of_sources(of_draw.public_inputs),
-            scale_sources=_union_of_sources(of_draw.scale),
-            max_sensitivity_sources=_union_of_sources(of_draw.max_sensitivity),
-            max_sensitivity_formula=next(formulas),
-            scale_formula=next(formulas),
+            private_input_sources=_union_of_sources(sources_of_draw.private_input),
+            public_input_sources=_union_of_sources(sources_of_draw.public_inputs),
+            scale_sources=_union_of_sources(sources_of_draw.scale),
+            max_sensitivity_sources=_union_of_sources(sources_of_draw.max_sensitivity),
+            max_sensitivity_formula=max_sensitivity_formula,
+            scale_formula=scale_formula,
         )
-        for spec, of_draw in zip(specs, sources_of_draws, strict=True)
+        for spec, sources_of_draw, max_sensitivity_formula, scale_formula in zip(
+            specs, sources_of_draws, max_sensitivity_formulas, scale_formulas, strict=True
+        )
     ]
 
 

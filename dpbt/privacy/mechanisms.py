@@ -15,7 +15,7 @@ With s = sensitivity / scale, one draw costs:
 | `uniform`, `assignment`         | never read the rows | 0  | 0          |
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
-mechanism states how far its sampler can be from its law (`mechanism_types.SamplerBound`), and the
+mechanism states how far its sampler can be from its law (`mechanism_prices.SamplerBound`), and the
 ledger has a line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT.
 Real noise in float32 is an example: its reachable values depend on the private value (Mironov,
 2012).

@@ -107,8 +107,8 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
         return public._replace(initial_score=zeros)
 
     def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
-        words = f"the {name} of a prologue"
-        number = isolation.evaluate_public_function(words, of_release, public.prologue, params)
+        noun = f"the {name} of a prologue"
+        number = isolation.evaluate_public_function(noun, of_release, public.prologue, params)
         return jnp.asarray(number, jnp.float32)
 
     changes = {}

@@ -2,7 +2,7 @@
 
 A mechanism promises a law, but a function of finitely many bits runs. The variates here are so
 close to their laws that the distance has a small price in the ledger
-(`mechanism_types.SamplerBound`). There are two reasons.
+(`mechanism_prices.SamplerBound`). There are two reasons.
 
 Bits. An exponential variable is -log(U), with U on a lattice of 2^-127 at *both* ends of (0, 1). So
 neither large values nor small ones are coarse. At E = x the lattice moves the probability of an

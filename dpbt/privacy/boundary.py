@@ -337,7 +337,8 @@ def run_program(program: Program, answer_draw: Callable[[DrawSpec], Any], view: 
         ValueError: as `Draw`.
     """
     params, public = jax.tree.map(lambda leaf: leaf, (view.params, view.public))
-    noise, multipliers = ReadOnlyMapping(view.params.noise), dict(view.params.noise)
+    noise = ReadOnlyMapping(view.params.noise)
+    multipliers = dict(view.params.noise)
 
     # The program cannot reach the multipliers that scales are computed from.
     def answer_scaled(spec: DrawSpec) -> Any:

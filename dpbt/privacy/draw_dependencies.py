@@ -221,7 +221,8 @@ def trace_draw_dependencies(
         return numbers_of_draws
 
     closed_jaxpr, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
-    structure, num_outputs = jax.tree.structure(shapes), len(jax.tree.leaves(shapes))
+    structure = jax.tree.structure(shapes)
+    num_outputs = len(jax.tree.leaves(shapes))
 
     # The sources of each number, and the formulas of largest sensitivities and scales.
     sites = sorted(zeros)
@@ -243,7 +244,8 @@ def trace_draw_dependencies(
         ],
         {},
     )
-    max_sensitivity_formulas, scale_formulas = formulas[: len(specs)], formulas[len(specs) :]
+    max_sensitivity_formulas = formulas[: len(specs)]
+    scale_formulas = formulas[len(specs) :]
     return [
         DrawDependencies(
             spec=spec,
@@ -321,7 +323,8 @@ def check_prices_are_public(
             the name of one of the library's, or that claims never to read the rows.
     """
     for draw in draws:
-        site, mechanism = draw.spec.site, draw.spec.mechanism
+        site = draw.spec.site
+        mechanism = draw.spec.mechanism
         library_mechanism = mechanisms.BY_NAME.get(mechanism.name)
         if library_mechanism is not None and library_mechanism is not mechanism:
             raise ValueError(
@@ -341,7 +344,8 @@ def check_prices_are_public(
 
 def _check_price_of_draw_from_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> None:
     """Refuse a draw that reads rows if its price depends on rows or on earlier releases."""
-    spec, site = draw.spec, draw.spec.site
+    spec = draw.spec
+    site = draw.spec.site
     norm = spec.mechanism.price.norm
     if must_ignore_rows and ROWS in draw.public_input_sources:
         raise ValueError(

@@ -62,7 +62,8 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
             draw of rows that does not say how many outputs a row moves, and for a sensitivity of
             one that never reads the rows.
     """
-    site, price = terms.site, terms.mechanism.price
+    site = terms.site
+    price = terms.mechanism.price
     if terms.moved_outputs is None and price.reads_rows:
         raise ValueError(
             f"moved_outputs of the draw {site!r} must say how many of its outputs a row moves"
@@ -86,7 +87,8 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
             f"sensitivity of the draw {site!r} must be 0, because {terms.mechanism.name} draws "
             f"never read the rows, got {sensitivity:g}"
         )
-    cost, sampler_cost = price.cost_of_draw(sensitivity, scale), SamplerCost(gap=0.0, tail=0.0)
+    cost = price.cost_of_draw(sensitivity, scale)
+    sampler_cost = SamplerCost(gap=0.0, tail=0.0)
     if price.sampler is not None and moved_outputs is not None:
         sampler_cost = price.sampler.cost_of_draw(
             total_shift=sensitivity / scale if scale > 0 else 0.0,  # no sampler runs without noise

@@ -104,7 +104,8 @@ def check_draws_match_prices(
             if getattr(spec, name) != getattr(priced_spec, name):
                 raise _difference_error(site, name)
         for name, noun in (("max_sensitivity", "sensitivity"), ("scale", "scale")):
-            number, priced_number = getattr(spec, name), getattr(priced_spec, name)
+            number = getattr(spec, name)
+            priced_number = getattr(priced_spec, name)
             if not (is_static(number) and is_static(priced_number)):
                 continue
             if not np.array_equal(number, priced_number, equal_nan=True):
@@ -229,7 +230,8 @@ def _check_formula_digests(
         compared_output_indices,
         input_name_by_output_index,
     )
-    max_sensitivities, scales = formulas[: len(sites)], formulas[len(sites) :]
+    max_sensitivities = formulas[: len(sites)]
+    scales = formulas[len(sites) :]
     for draw, max_sensitivity, scale in zip(
         draws_from_rows, max_sensitivities, scales, strict=True
     ):

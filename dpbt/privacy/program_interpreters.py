@@ -137,7 +137,9 @@ def compare_views(
 
 def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
     """The privacy loss of one draw between two views, which request it as `spec` and `other`."""
-    mechanism, statistic, other_statistic = spec.mechanism, spec.statistic, other.statistic
+    mechanism = spec.mechanism
+    statistic = spec.statistic
+    other_statistic = other.statistic
     log_density = mechanism.log_prob(output, statistic, spec.scale)
     other_log_density = mechanism.log_prob(output, other_statistic, other.scale)
     return DrawComparison(

@@ -61,7 +61,8 @@ def log1p_or_log(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
     takes longest, so one is shared by both.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
-    log, rounded_x = jnp.log(jnp.where(is_log_of_negated, -x, shifted)), shifted - 1
+    log = jnp.log(jnp.where(is_log_of_negated, -x, shifted))
+    rounded_x = shifted - 1
     ratio = x * log / jnp.where(rounded_x == 0, 1.0, rounded_x)
     log1p_of_x = jnp.where(rounded_x == 0, x, ratio)
     return jnp.where(is_log_of_negated, log, log1p_of_x)

@@ -293,7 +293,14 @@ def curves() -> list[tuple[str, str]]:
 
 
 def recipe_of(
-    calibration: str, name: str, domain: Domain, settings: Mapping[str, int], **public: Any
+    calibration: str,
+    name: str,
+    domain: Domain,
+    settings: Mapping[str, int],
+    *,
+    epsilon: float,
+    rows: int,
+    relation: Relation,
 ) -> Recipe:
     """The recipe of a point of a curve.
 
@@ -302,12 +309,21 @@ def recipe_of(
         name: a criterion, or "auto".
         domain: the domain of the columns.
         settings: as `SETTINGS`; `auto` chooses its own rounds and depth.
-        public: epsilon, rows and relation.
+        epsilon: the total budget; infinite for no privacy.
+        rows: the public bound on the number of rows.
+        relation: the neighbouring relation.
     """
     if (calibration, name) == AUTO:
-        return recipes.auto(domain=domain, **public)
+        return recipes.auto(epsilon=epsilon, rows=rows, relation=relation, domain=domain)
     shape = {key: settings[key] for key in ("rounds", "depth")}
-    return recipes.bdpe(calibration=calibration, **shape, **public, **CRITERIA[name])
+    return recipes.bdpe(
+        epsilon=epsilon,
+        rows=rows,
+        relation=relation,
+        calibration=calibration,
+        **shape,
+        **CRITERIA[name],
+    )
 
 
 def _measured_columns(

@@ -303,7 +303,9 @@ def thresholds_at_private_quantiles():
         )
         read = public._replace(prologue={"histogram": exact}, structure=None)
         unplaced = rows._replace(leaf=None)
-        oblivious_learner.draw_residual_sums_by_leaf(config, draw, unplaced, weights, params, read)
+        oblivious_learner.draw_residual_sums_by_leaf(
+            draw, unplaced, weights, params, read, config=config
+        )
 
     recipe = one_split_recipe()
     noise = {**recipe.params.noise, "histogram": np.float32(0)}
@@ -324,7 +326,7 @@ def means_over_the_exact_number_of_rows():
             return draw(site, mechanism, means, **scaled_sensitivity, **draw_options)
 
         oblivious_learner.draw_residual_sums_by_leaf(
-            oblivious_config(), draw_means, rows, weights, params, public
+            draw_means, rows, weights, params, public, config=oblivious_config()
         )
 
     return with_round_program(one_split_recipe(), program, ("the number of rows is private",))

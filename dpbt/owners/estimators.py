@@ -577,8 +577,8 @@ class PrivateBoostingClassifier(_PrivateClassifier):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together:
+            a limit where `fit` gets `users`, else the owner's promise.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns, which must be stated. It is a dict from names
             to `domains.Numeric`, `Nominal` or `Boolean`, or one of these for all columns, or the
@@ -641,17 +641,15 @@ class PrivateForestClassifier(_PrivateClassifier):
         delta: 0 for a pure guarantee; else in (0, 1).
         rows: a public bound on the number of rows. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
-            the owner's promise.
+        max_rows_per_user: the most rows of one person, as in `PrivateBoostingClassifier`.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns. It must be stated.
         classes: the two labels.
         recipe: "random_forest", "rf_l" or "rf_e", with the defaults of `dpbt.recipes`, or a
             function as in `PrivateBoostingClassifier` that makes a recipe of random trees.
-        random_state: None draws a release key.
+        random_state: None draws a release key; for others see `PrivateBoostingClassifier`.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
-        memory: how many bytes the table of `rows` rows may take with its fit. A larger one is
-            refused before a row is read; dpbt.fit also learns from blocks on the disk.
+        memory: how many bytes the table may take, as in `PrivateBoostingClassifier`.
     """
 
     _recipes = _FORESTS
@@ -693,8 +691,7 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         rows: under "add_remove" a public bound on the number of rows; under "replace_one" their
             public number. It must be stated.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit where `fit` is given `users`, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, as in `PrivateBoostingClassifier`.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         domain: the public declaration of the columns, as in `PrivateBoostingClassifier`. It must be
             stated.
@@ -708,13 +705,9 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         max_weight: a public bound on `sample_weight`, which weights need. Larger ones are clipped.
         recipe: "auto", "additive" or "oblivious_boost", or a function as in
             `PrivateBoostingClassifier` that also takes `target`.
-        random_state: None draws a release key of 256 bits. A number in 0..2^64 - 1, or a
-            RandomState or Generator of NumPy, makes a research key: anyone who knows it can
-            subtract the noise. The noise follows from it and from the rows, so that two tables
-            never share theirs.
+        random_state: None draws a release key; for others see `PrivateBoostingClassifier`.
         verbose: above 0 to report progress on standard error: stages and rounds, never rows.
-        memory: how many bytes the table of `rows` rows may take with its fit. A larger one is
-            refused before a row is read; dpbt.fit also learns from blocks on the disk.
+        memory: how many bytes the table may take, as in `PrivateBoostingClassifier`.
 
     Attributes:
         n_features_in_: F, the number of columns of X.

@@ -1,4 +1,35 @@
-"""Recipes: an algorithm's parts, budget and relation, together, so that noise and ledger agree."""
+"""Recipes: an algorithm's parts, budget and relation, together, so that noise and ledger agree.
+
+All recipes share the arguments below. Each function describes them in a line, and its text adds
+what is special to its algorithm. An argument of type ArrayLike may be an array of settings; arrays
+broadcast to the axes of one recipe of all settings.
+
+The guarantee:
+
+- `epsilon`: the total budget, above 0. Infinite means no privacy.
+- `delta`: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. A delta buys much
+  less noise.
+- `rows`: m, which is public. Under add/remove it is a bound on the number of rows, never a number
+  that was read off the table, and `dpbt.fit` refuses a table with more rows. A bound of twice the
+  truth costs little. Under replace-one it is the number of rows itself.
+- `relation`: which tables count as neighbours. Under "add_remove" the rows of one person are in one
+  of them alone; under "replace_one" they are others in each.
+- `max_rows_per_user`: the most rows of one person. `dpbt.table` enforces it where the table has ids
+  of users; else the owner promises it. The guarantee is for all rows of a person together.
+- `delta_anyway`: whether to accept a delta of 1 / rows or more. Such a delta protects nobody:
+  publishing each row with probability delta would keep the guarantee.
+
+What is learned, where a recipe is made for a domain:
+
+- `domain`: the public columns, as `dpbt.domains` declares them.
+- `target`: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a number
+  in a declared range, None for two classes. Give `dpbt.table` the same.
+- `objective`: of a number: "squared" by default, "poisson" for a count, or "quantile".
+- `quantile`: the level of a quantile, in [0.01, 0.99].
+- `monotone`: for names of columns 1 if scores must not fall as the column rises, or -1 if they must
+  not rise. It costs no budget. A bin for missing values counts as the largest. It is not for
+  several classes, nor for columns without an order.
+"""
 
 import functools
 import inspect

@@ -1,46 +1,47 @@
-"""Additive models: one curve a column, learned from all bins of all columns at once."""
+"""Additive models: one curve a column, and what decides how a round learns them.
+
+A round releases all columns as one vector (`additive_by_vector`) or one column
+(`additive_by_column`).
+"""
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
 
 import dataclasses
-import math
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from dpbt import types
-from dpbt.common.validate import check_interval, check_positive_integer, show_value
+from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.data import column_types
 from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain
-from dpbt.learners.additive import learner
-from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
-from dpbt.learners.additive.descent import noise_growth_by_momentum
-from dpbt.learners.bins.config import BinsConfig
-from dpbt.recipes.auto import (
+from dpbt.recipes.additive_by_column import additive_recipe_by_column
+from dpbt.recipes.additive_by_vector import (
+    VectorOptions,
+    additive_recipe_by_vector,
+    column_indices_of_pairs,
+)
+from dpbt.recipes.auto_rule import (
     GAUSSIAN_RULE,
     AutoNumbers,
     ColumnCounts,
     StepTotals,
     choose_numbers_of_settings,
-    largest_move_of_leaf,
-    numbers_with_axes,
     signal_to_noise_strength,
+    stack_numbers_of_settings,
 )
-from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
+from dpbt.recipes.bins import POSITIVE_INTERVAL, BinsTask, OneTimeDraws
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
 from dpbt.recipes.programs import multi_program_recipe
-from dpbt.recipes.trees_over_bins import (
-    TreeLearner,
-    TreeNumbers,
-    TreeStructure,
-    oblivious_recipe,
-)
 
-_DEFAULT_ROUNDS, _MAX_ROUNDS = 128, 4096
-"""How many vectors of all columns are released, and how many may be."""
+_DEFAULT_ROUNDS = 128
+"""How many vectors of all columns are released by default."""
+
+_MAX_ROUNDS = 4096
+"""The most rounds that `rounds` may ask for."""
 
 _DEFAULT_STEPS = StepTotals(binary=1.6, several_classes=1.1, number=0.5)
 """The deviation that the noise of all rounds adds to a score, unless `step` says otherwise.
@@ -48,23 +49,65 @@ _DEFAULT_STEPS = StepTotals(binary=1.6, several_classes=1.1, number=0.5)
 They are those of `auto` under a pure guarantee, but larger for several classes.
 """
 
-_DEFAULT_LEARNING_RATE_OF_CLASSES, _DEFAULT_LEARNING_RATE_OF_NUMBERS = 50.0, 12.0
-"""The largest learning rate of a vector, which matters where noise does not set the step."""
+_DEFAULT_LEARNING_RATE_OF_CLASSES = 50.0
+"""The largest learning rate of a vector for classes; it matters where noise does not set the step.
 
-_MOMENTUM = 0.9
-"""The share of the last change that a vector of all columns keeps."""
+It is for features of length 1, as that of a number.
+"""
 
-_RESOLUTIONS = (2, 4, 8, 16)
-"""The numbers of groups that the bins of a column are joined to, by default."""
+_DEFAULT_LEARNING_RATE_OF_NUMBERS = 12.0
+"""The largest learning rate of a vector for a number."""
 
-_DEPTH_OF_COLUMN_TREES = 4
-"""How many splits the trees of one column have, which cut it into 16 groups."""
+_DEFAULT_RESOLUTIONS = (2, 4, 8, 16)
+"""The numbers of groups that the bins of a column are joined to."""
 
-_TREES_OF_ONE_COLUMN = TreeLearner(
-    algorithm="additive",
-    options_text="one column a round",
-    make_learner=learner.additive_by_column,
-)
+
+@overload
+def additive(
+    *,
+    epsilon: float,
+    rows: float,
+    domain: Domain,
+    delta: float = ...,
+    target: Target | None = ...,
+    objective: str | None = ...,
+    quantile: float | None = ...,
+    monotone: Mapping[str, int] | None = ...,
+    pairs: Sequence[tuple[str, str]] = ...,
+    rounds: int | None = ...,
+    step: float | None = ...,
+    learning_rate: float | None = ...,
+    resolutions: tuple[int, ...] | None = ...,
+    marginals_fraction: float | None = ...,
+    scores_fraction: float | None = ...,
+    relation: str | types.Relation = ...,
+    max_rows_per_user: int = ...,
+    delta_anyway: bool = ...,
+) -> types.Recipe: ...
+
+
+@overload
+def additive(
+    *,
+    epsilon: ArrayLike,
+    rows: ArrayLike,
+    domain: Domain,
+    delta: ArrayLike = ...,
+    target: Target | None = ...,
+    objective: str | None = ...,
+    quantile: float | None = ...,
+    monotone: Mapping[str, int] | None = ...,
+    pairs: Sequence[tuple[str, str]] = ...,
+    rounds: int | None = ...,
+    step: ArrayLike | None = ...,
+    learning_rate: ArrayLike | None = ...,
+    resolutions: tuple[int, ...] | None = ...,
+    marginals_fraction: ArrayLike | None = ...,
+    scores_fraction: ArrayLike | None = ...,
+    relation: str | types.Relation = ...,
+    max_rows_per_user: int = ...,
+    delta_anyway: bool = ...,
+) -> types.Recipe | types.MultiProgramRecipe: ...
 
 
 def additive(
@@ -87,7 +130,7 @@ def additive(
     relation: str | types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
-) -> types.Recipe | Any:
+) -> types.Recipe | types.MultiProgramRecipe:
     """A generalized additive model: the score of a row is the sum of one curve a column.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
@@ -103,30 +146,32 @@ def additive(
     than trees, and where they act together it is less; `auto` is for both. Its numbers are set from
     public quantities, and nothing is tuned.
 
+    Where the signal of a number or of a count is so weak that the model of `auto` is a constant,
+    this model is the same constant, and says so. An argument that sets the rounds, their step or
+    size, or a share of the budget asks for curves instead.
+
     Arguments of type ArrayLike may be arrays, as `auto` takes them. Settings that differ in the
-    histograms, in the number of bins of the target, or in whether a round releases all columns, run
-    several programs.
+    histograms, in the number of bins of the target, in whether a round releases all columns, or in
+    whether the model is a constant, run several programs.
+
+    `dpbt.recipes` explains the arguments that all recipes share.
 
     Args:
         epsilon: the total budget, above 0.
-        rows: m. Under add/remove a public bound on the number of rows, under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         domain: the public domain of the table. Numbers are best cut into many bins, such as
             `bins=64`.
-        delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows. It buys much
-            less noise.
-        target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
-            number in a declared range, None for two classes. Give `dpbt.table` the same.
+        delta: 0 for a pure guarantee; else in (0, 1), and best far below 1 / rows.
+        target: several classes (`domains.Nominal`) or a number (`domains.Numeric`); None for two.
         objective: of a number: "squared" by default, "poisson" for a count, or "quantile".
         quantile: the level of a quantile, in [0.01, 0.99].
-        monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
-            must not rise. It costs nothing.
+        monotone: name of a column -> 1 if scores must not fall as it rises, -1 if not rise.
         pairs: pairs of names of columns that act together, such as ("age", "hours"). Of each a
             table of cells is added to the curves: columns in order have up to 8 groups, at
             quantiles as curves have, and others a group for each value. A pair costs as much noise
             as a column. It has at most 256 cells, and no monotone column. Pairs are declared from
             what is known without the rows: to choose them by looking at the rows is not private.
-        rounds: T; by default 128, and of one column as `auto.choose_numbers` says for `auto`.
+        rounds: T; by default 128, and of one column as `auto_rule.choose_numbers` says for `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
         learning_rate: the largest learning rate of a vector, for features of length 1. By default
@@ -135,11 +180,10 @@ def additive(
             joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
             release vectors. Pairs are refused where a round would release one column.
         marginals_fraction: the share of the budget for class histograms before the first round; by
-            default as `auto.choose_numbers` says for `auto`.
+            default as `auto_rule.choose_numbers` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Returns:
@@ -173,31 +217,44 @@ def additive(
         monotone=monotone,
     )
     if step is None:
-        step = _DEFAULT_STEPS.of_response(task.response)
-    total_step = check_interval("step", step, "[1e-30, 1e30]")
+        total_step = np.asarray(_DEFAULT_STEPS.of_response(task.response))
+    else:
+        total_step = check_interval("step", step, POSITIVE_INTERVAL)
     if learning_rate is None:
-        learning_rate = (
-            _DEFAULT_LEARNING_RATE_OF_NUMBERS
-            if task.response.is_number
-            else _DEFAULT_LEARNING_RATE_OF_CLASSES
-        )
-    learning_rate = check_interval("learning_rate", learning_rate, "[1e-30, 1e30]")
+        max_learning_rate = np.asarray(_default_learning_rate(task.response))
+    else:
+        max_learning_rate = check_interval("learning_rate", learning_rate, POSITIVE_INTERVAL)
 
-    # What is drawn once follows from public quantities, as for `auto` of fine columns.
+    # What is drawn once follows from public quantities, as for `auto` of fine columns, and so does
+    # where the model is a constant, unless an option asks for curves.
     columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
-    chosen = choose_numbers_of_settings(request, columns, task.response, allows_constant=False)
-    draws_vectors = [resolutions is not None] * len(chosen)
-    if resolutions is None:
-        draws_vectors = _are_signals_enough_for_vectors(request, task.response, chosen)
-    static_parts = {
+    options_of_curves = (
+        *(rounds, step, learning_rate, resolutions),
+        *(marginals_fraction, scores_fraction),
+    )
+    numbers_by_setting = choose_numbers_of_settings(
+        request,
+        columns,
+        task.response,
+        allows_constant=all(option is None for option in options_of_curves),
+    )
+    releases_vector_by_setting = (
+        [True] * len(numbers_by_setting)
+        if resolutions is not None
+        else _releases_vector_by_default(request, task.response, numbers_by_setting)
+    )
+    static_parts_by_setting = {
         (
             numbers.one_time_draws.target_bins,
             numbers.has_histograms and marginals_fraction is None,
-            has_vectors,
+            numbers.is_constant,
+            releases_vector,
         )
-        for numbers, has_vectors in zip(chosen, draws_vectors, strict=True)
+        for numbers, releases_vector in zip(
+            numbers_by_setting, releases_vector_by_setting, strict=True
+        )
     }
-    if len(static_parts) > 1:
+    if len(static_parts_by_setting) > 1:
         return multi_program_recipe(
             additive,
             {
@@ -219,22 +276,24 @@ def additive(
             max_rows_per_user=max_rows_per_user,
             delta_anyway=delta_anyway,
         )
-    numbers = numbers_with_axes(chosen, request.shape)
-    one_time_draws = numbers.one_time_draws
-    if marginals_fraction is not None:
-        one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
-    if scores_fraction is not None:
-        one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
-    if draws_vectors[0]:
-        return _recipe_of_all_columns(
+    numbers = stack_numbers_of_settings(numbers_by_setting, request.shape)
+    one_time_draws = _with_stated_fractions(
+        numbers.one_time_draws,
+        marginals_fraction=marginals_fraction,
+        scores_fraction=scores_fraction,
+    )
+
+    # All settings now run one program, which is one of the two algorithms.
+    if releases_vector_by_setting[0]:
+        return additive_recipe_by_vector(
             request,
             task,
             one_time_draws=one_time_draws,
-            vectors=_VectorOptions(
-                pairs=_column_numbers_of_pairs(pairs, domain, monotone),
+            vectors=VectorOptions(
+                pairs=column_indices_of_pairs(pairs, domain, monotone),
                 total_step=total_step,
-                learning_rate=learning_rate,
-                resolutions=_RESOLUTIONS if resolutions is None else resolutions,
+                learning_rate=max_learning_rate,
+                resolutions=_DEFAULT_RESOLUTIONS if resolutions is None else resolutions,
                 num_rounds=num_rounds,
             ),
         )
@@ -243,20 +302,38 @@ def additive(
             "pairs need rounds of all columns, and these settings learn one column a round; "
             "resolutions=(2, 4, 8, 16) makes rounds of all, at more noise"
         )
-    rounds_by_column = numbers.rounds if rounds is None else num_rounds
-    step_of_round = total_step / np.sqrt(rounds_by_column)
-    return oblivious_recipe(
-        request.with_rounds(rounds_by_column),
+    return additive_recipe_by_column(
+        request.with_rounds(numbers.rounds if rounds is None else num_rounds),
         task,
         one_time_draws=one_time_draws,
-        structure=TreeStructure(depth=_DEPTH_OF_COLUMN_TREES, attributes_per_tree=(1,)),
-        numbers=TreeNumbers(step=step_of_round, limit=largest_move_of_leaf(step_of_round)),
-        tree_learner=_TREES_OF_ONE_COLUMN,
+        total_step=total_step,
+        is_constant=numbers_by_setting[0].is_constant,
     )
 
 
-def _are_signals_enough_for_vectors(
-    request: PrivacyRequest, response: types.Response, chosen: Sequence[AutoNumbers]
+def _default_learning_rate(response: types.Response) -> float:
+    """The largest learning rate of a vector, where `learning_rate` does not state it."""
+    if response.is_number:
+        return _DEFAULT_LEARNING_RATE_OF_NUMBERS
+    return _DEFAULT_LEARNING_RATE_OF_CLASSES
+
+
+def _with_stated_fractions(
+    one_time_draws: OneTimeDraws,
+    *,
+    marginals_fraction: ArrayLike | None,
+    scores_fraction: ArrayLike | None,
+) -> OneTimeDraws:
+    """The one-time draws of the rule, with the fractions of the budget that the caller states."""
+    if marginals_fraction is not None:
+        one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
+    if scores_fraction is not None:
+        one_time_draws = dataclasses.replace(one_time_draws, scores_fraction=scores_fraction)
+    return one_time_draws
+
+
+def _releases_vector_by_default(
+    request: PrivacyRequest, response: types.Response, numbers_by_setting: Sequence[AutoNumbers]
 ) -> list[bool]:
     """Whether rounds of each setting release a vector of all columns, without given resolutions.
 
@@ -266,7 +343,7 @@ def _are_signals_enough_for_vectors(
     Args:
         request: the checked arguments.
         response: what is predicted.
-        chosen: the numbers of each setting, in order.
+        numbers_by_setting: the numbers of each setting, in order.
     """
     settings = np.broadcast(request.epsilon, request.rows, request.delta)
     return [
@@ -281,112 +358,5 @@ def _are_signals_enough_for_vectors(
             max_rows_per_user=request.max_rows_per_user,
         )
         >= GAUSSIAN_RULE.min_signal_of_deep_trees
-        for numbers, (epsilon, rows, delta) in zip(chosen, settings, strict=True)
+        for numbers, (epsilon, rows, delta) in zip(numbers_by_setting, settings, strict=True)
     ]
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class _VectorOptions:
-    """The options of rounds that release one vector of all columns and pairs.
-
-    Attributes:
-        pairs: the numbers of the columns of each pair.
-        total_step: the deviation that all rounds add to the score of a row, in nats.
-        learning_rate: the largest learning rate of a vector, for features of length 1.
-        resolutions: the numbers of groups, at quantiles of the rows, that the bins of a column are
-            joined to.
-        num_rounds: T.
-    """
-
-    pairs: tuple[tuple[int, int], ...]
-    total_step: np.ndarray
-    learning_rate: np.ndarray
-    resolutions: Sequence[int]
-    num_rounds: int
-
-
-def _recipe_of_all_columns(
-    request: PrivacyRequest,
-    task: BinsTask,
-    *,
-    one_time_draws: OneTimeDraws,
-    vectors: _VectorOptions,
-) -> types.Recipe:
-    """The recipe whose rounds release one vector of all columns and pairs.
-
-    Args:
-        request: the checked arguments.
-        task: what is predicted, and from which columns.
-        one_time_draws: what is drawn once.
-        vectors: the options of the rounds.
-
-    Raises:
-        ValueError: as `additive`.
-    """
-    # The noise of a row is that of one bin of each column and pair.
-    num_rounds = vectors.num_rounds
-    num_curves = len(task.domain) + len(vectors.pairs)
-    step_of_round = vectors.total_step / (
-        noise_growth_by_momentum(num_rounds, _MOMENTUM) * math.sqrt(num_curves)
-    )
-    params = AdditiveParams(
-        noise={},
-        step=step_of_round,
-        max_learning_rate=vectors.learning_rate,
-        momentum=_MOMENTUM,
-        rounds=num_rounds,
-    )
-    sizes = check_interval(
-        "resolutions", vectors.resolutions, f"[1, {types.MAX_BINS}]", whole_numbers=True
-    )
-
-    def make_learner(bins: BinsConfig) -> types.WeakLearner:
-        config = AdditiveConfig(
-            bins=bins,
-            resolutions=tuple(map(int, sizes.flat)),
-            max_rounds=num_rounds,
-            pairs=vectors.pairs,
-        )
-        if (max_cells := config.bin_and_cell_mask.shape[1]) > types.MAX_BINS:
-            raise ValueError(
-                f"pairs have at most {types.MAX_BINS} cells each, and one has {max_cells}"
-            )
-        return learner.additive(config)
-
-    return recipe_over_bins(
-        request,
-        task,
-        one_time_draws=one_time_draws,
-        learner=BinsLearner(
-            algorithm="additive",
-            options_text=f"{sizes.size} resolutions",
-            round_site=learner.BINS_SITE,
-            make_learner=make_learner,
-        ),
-        params=params,
-    )
-
-
-def _column_numbers_of_pairs(
-    pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
-) -> tuple[tuple[int, int], ...]:
-    """The numbers of the columns of each pair.
-
-    Raises:
-        ValueError: as `additive`, naming a pair.
-    """
-    if not isinstance(pairs, list | tuple) or not all(isinstance(p, list | tuple) for p in pairs):
-        raise ValueError(f"pairs must list pairs of columns, got {show_value(pairs)}")
-    names, columns_of_pairs = list(domain), []
-    for pair in pairs:
-        columns = [names.index(name) for name in pair if name in names]
-        if len(pair) != 2 or len(set(columns)) != 2:
-            raise ValueError(f"pairs: {show_value(pair)} must be two columns of {names}")
-        if sorted(columns) in map(sorted, columns_of_pairs):
-            raise ValueError(f"pairs: {show_value(pair)} is there twice")
-        if any((monotone or {}).get(name) for name in pair):
-            raise ValueError(
-                f"pairs: {show_value(pair)} has a monotone column, and cells are not so"
-            )
-        columns_of_pairs.append((columns[0], columns[1]))
-    return tuple(columns_of_pairs)

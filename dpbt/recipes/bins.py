@@ -146,6 +146,7 @@ def recipe_over_bins(
     learner: BinsLearner,
     params: types.Params,
     clip: ArrayLike | None = None,
+    draws_slope: bool = True,
 ) -> types.Recipe:
     """The recipe of a learner over the bins of a domain, with clipped weights.
 
@@ -157,6 +158,7 @@ def recipe_over_bins(
         params: the learner's numbers without noise.
         clip: the largest weight of a row, or the largest residual of a number in spreads; None
             for the default of the response.
+        draws_slope: as `BinsConfig`.
 
     Raises:
         ValueError: as `oblivious_boost`.
@@ -179,6 +181,7 @@ def recipe_over_bins(
         response=response,
         monotone=directions,
         target_bins=int(target_bins),
+        draws_slope=draws_slope,
     )
     weight_update, weight_params = _weight_update_with_clip(response, clip, mechanism.price.norm)
     parts = RecipeParts(

@@ -673,10 +673,11 @@ def custom(
     Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
     fractions of its draws set the noise, after the samplers' finite bits are paid for.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
         learner: from `boundary.weak_learner`, or one of `dpbt.learners`.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         rounds: T.
         epsilon: the total budget. Give either this or `params`.
         delta: 0 for a pure guarantee, else in (0, 1), through GDP where all draws are
@@ -689,8 +690,7 @@ def custom(
         loss: the loss of `predict_proba`, a family of losses, or a name in `losses.NAMED`. Its
             alpha is `weighting.link_alpha`. None for scores without probabilities.
         relation: "add_remove" or "replace_one"; by default the learner's, or add/remove.
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         name: the name of the algorithm in tables.
 

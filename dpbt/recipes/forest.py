@@ -50,10 +50,12 @@ def random_forest(
     majority. Arguments of type ArrayLike may be arrays; the recipe then holds one setting for each
     entry.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
         epsilon: the total budget (the paper's eta), above 0. Infinite means exact counts.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number. A table in blocks may have up to 2^40 (`dpbt.fit`).
+        rows: m, a public bound on the number of rows; under replace-one their public number. A
+            table in blocks may have up to 2^40 (`dpbt.fit`).
         delta: 0 for a pure guarantee; else in (0, 1), with rounded Gaussian noise through GDP
             (tight).
         rounds: k, the number of trees. Settings of different k share a program. With `disjoint`, k
@@ -62,8 +64,7 @@ def random_forest(
         calibration: "tight" or "published". For these forests both are discrete Laplace noise on
             exact counts, which is the published law on a grid of 1/127 of a row.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         disjoint: give each row to one of the k trees (tight calibration only). Each tree then sees
             about n / k rows and has the whole budget: noise of scale 1 / epsilon instead of

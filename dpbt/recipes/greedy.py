@@ -80,11 +80,12 @@ def bdpe(
     Every argument of type ArrayLike, and `alpha`, may be an array. Arrays broadcast, and the recipe
     then holds one setting for each entry (vmap over it). None of their values causes a recompile.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: best splits, exact leaves,
             pure nodes not split, empty leaves predict their parent's value, no clamping to `clip`.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         delta: 0 for a pure guarantee, with discrete Laplace counts. In (0, 1) for (epsilon,
             delta)-DP through zCDP (tight calibration only), with rounded Gaussian counts and
             bounded-range selections. The shares are then shares of rho.
@@ -93,8 +94,7 @@ def bdpe(
         depth: D, the depth of every tree.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one". The published noise is the same for both.
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
         alpha: the criterion's alpha. "objective" is equation (16), the ratio of errors to the
             root's. The ratio is noisy in the tight calibration and read off the data in the

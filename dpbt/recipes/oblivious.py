@@ -54,10 +54,11 @@ def oblivious_boost(
     Arguments of type ArrayLike may be arrays. They broadcast to settings, and none of their values
     causes a recompile.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy.
-        rows: m. Under add/remove a public bound on the number of rows, under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         domain: the public domain of the table.
         delta: 0 for a pure guarantee, with discrete Laplace noise; else in (0, 1).
         rounds: T, the number of trees.
@@ -89,17 +90,13 @@ def oblivious_boost(
         smoothing: the weight of a leaf's neighbours in its sum, in [0, 1).
         structures: after how many trees their splits repeat; 0 for never. The model has one tree
             for each, so fewer of them make it smaller and faster.
-        target: what is predicted: `domains.Nominal` for several classes, `domains.Numeric` for a
-            number in a declared range, None for two classes. Give `dpbt.table` the same.
+        target: several classes (`domains.Nominal`) or a number (`domains.Numeric`); None for two.
         objective: of a number: "squared" by default, "poisson" for a count, or "quantile".
         quantile: the level of a quantile, in [0.01, 0.99].
-        monotone: for names of columns 1 if scores must not fall as the column rises, or -1 if they
-            must not rise. It costs nothing. A bin for missing values counts as the largest. It is
-            not for several classes, nor for columns without an order.
+        monotone: name of a column -> 1 if scores must not fall as it rises, -1 if not rise.
         seed: of the public splits, a whole number in 0..2^24 - 1. It is not a secret.
         relation: "add_remove" or "replace_one".
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:

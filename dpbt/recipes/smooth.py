@@ -68,18 +68,18 @@ def lazybb_rules(
     Arguments of type ArrayLike may be arrays, which broadcast to settings. None of their values
     causes a recompile.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: the best rule.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         delta: 0 for a pure guarantee, else in (0, 1).
         rounds: tau. Settings of different tau share a program, with room for the largest.
         density: kappa, in (0, 1), with kappa m of at least 1.
         learning_rate: lambda, on margins, above 0.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
@@ -142,11 +142,12 @@ def lazybb_trees(
     Arguments of type ArrayLike may be arrays, which broadcast to settings. None of their values
     causes a recompile.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
         epsilon: the total budget, above 0. Infinite means no privacy: the best split, majority
             labels.
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         delta: 0 for a pure guarantee, else in (0, 1).
         rounds: tau. Settings of different tau share a program, with room for the largest.
         density: kappa, in (0, 1), with kappa m of at least 1.
@@ -160,8 +161,7 @@ def lazybb_trees(
             calibration has a half.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:
@@ -370,9 +370,10 @@ def halfspace_boost(
 
     Arguments of type ArrayLike may be arrays, which broadcast to settings.
 
+    `dpbt.recipes` explains the arguments that all recipes share.
+
     Args:
-        rows: m. Under add/remove a public bound on the number of rows; under replace-one their
-            public number.
+        rows: m, a public bound on the number of rows; under replace-one their public number.
         epsilon: the budget that sets the noise; infinite for none. Give either this or
             `noise_scale`.
         delta: in (0, 1); there is no pure guarantee.
@@ -389,8 +390,7 @@ def halfspace_boost(
             rounded to a grid, which adds sqrt(features) of its steps to the sensitivity.
         calibration: "tight" or "published".
         relation: "add_remove" or "replace_one" (the paper's).
-        max_rows_per_user: the most rows of one person: a limit if the table has ids of users, else
-            the owner's promise. The guarantee is for all rows of a person together.
+        max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
         delta_anyway: whether to accept a delta of 1 / rows or more, which protects nobody.
 
     Raises:

@@ -107,6 +107,7 @@ def oblivious_recipe(
     structure: TreeStructure,
     numbers: TreeNumbers,
     tree_learner: TreeLearner = OBLIVIOUS_TREES,
+    is_constant: bool = False,
 ) -> types.Recipe:
     """The recipe of oblivious trees for a request that is checked, and options that are not.
 
@@ -117,6 +118,7 @@ def oblivious_recipe(
         structure: the static options of the trees.
         numbers: the options of the trees that may have axes of settings.
         tree_learner: the learner that grows the trees.
+        is_constant: whether the model of every setting is a constant, because all steps are 0.
 
     Raises:
         ValueError: as `oblivious_boost`.
@@ -170,6 +172,7 @@ def oblivious_recipe(
         ),
         params=params,
         clip=numbers.clip,
+        draws_slope=not is_constant,
     )
 
 

@@ -20,7 +20,7 @@ from dpbt import recipes, tuning
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
 from dpbt.models.measures import log_loss_of_two
 from dpbt.privacy import keys
-from dpbt.recipes.auto import ColumnCounts, choose_numbers, count_columns
+from dpbt.recipes.auto_rule import AutoNumbers, ColumnCounts, choose_numbers, count_columns
 from dpbt.types import ADD_REMOVE, Recipe
 from experiments.common import peers
 from experiments.common.training import boosted_scores
@@ -102,8 +102,24 @@ def _method_of_recipe(make: MakeRecipe, *, private: bool = True) -> Method:
 
 
 def _auto(trial: Trial) -> Recipe:
-    domain = trial.study.data.domain
-    return recipes.auto(domain=domain, seed=trial.split, **trial.recipe_arguments)
+    return recipes.auto(
+        epsilon=trial.epsilon,
+        delta=trial.delta,
+        rows=trial.study.rows,
+        domain=trial.study.data.domain,
+        seed=trial.split,
+    )
+
+
+def oblivious_boost_arguments(numbers: AutoNumbers) -> dict[str, Any]:
+    """The arguments of `oblivious_boost` that the rule of `auto` sets, by name."""
+    return {
+        "rounds": numbers.rounds,
+        "step": numbers.step,
+        "limit": numbers.limit,
+        **dataclasses.asdict(numbers.structure),
+        **dataclasses.asdict(numbers.one_time_draws),
+    }
 
 
 def _auto_as_of_fine_columns(trial: Trial) -> Recipe:
@@ -115,14 +131,19 @@ def _auto_as_of_fine_columns(trial: Trial) -> Recipe:
         columns=ColumnCounts(num_columns=len(domain), num_fine=len(domain)),
         delta=trial.delta,
     )
-    options = {"rows": trial.study.rows, "delta": trial.delta, **numbers.options}
+    options = {"rows": trial.study.rows, "delta": trial.delta, **oblivious_boost_arguments(numbers)}
     return recipes.oblivious_boost(
         epsilon=trial.epsilon, domain=domain, seed=trial.split, **options
     )
 
 
 def _additive(trial: Trial) -> Recipe:
-    return recipes.additive(domain=trial.study.data.domain, **trial.recipe_arguments)
+    return recipes.additive(
+        epsilon=trial.epsilon,
+        delta=trial.delta,
+        rows=trial.study.rows,
+        domain=trial.study.data.domain,
+    )
 
 
 def _greedy_trees(calibration: str) -> Method:
@@ -228,7 +249,12 @@ def _scaled_auto(
     )
     num_rounds = max(1, round(rounds * auto_numbers.rounds))
     factor = step * math.sqrt(auto_numbers.rounds / num_rounds)
-    numbers = auto_numbers.options | {"rows": rows, "delta": delta, "rounds": num_rounds, **options}
+    numbers = oblivious_boost_arguments(auto_numbers) | {
+        "rows": rows,
+        "delta": delta,
+        "rounds": num_rounds,
+        **options,
+    }
     numbers |= {"step": factor * auto_numbers.step, "limit": factor * auto_numbers.limit}
     return recipes.oblivious_boost(epsilon=epsilon, **numbers)
 

@@ -43,23 +43,29 @@ def table_of_rows(study: Study, rows: np.ndarray) -> Table:
 
 def _auto_recipe(trial: Trial) -> Recipe:
     """The untuned recipe of a split, whose number is the seed of its public splits."""
-    return recipes.auto(seed=trial.split, **_recipe_arguments(trial))
+    study = trial.study
+    return recipes.auto(
+        epsilon=trial.epsilon,
+        delta=trial.delta,
+        rows=study.rows,
+        domain=study.data.domain,
+        target=study.target_kind,
+        objective=study.objective,
+        seed=trial.split,
+    )
 
 
 def _additive_recipe(trial: Trial) -> Recipe:
     """The untuned recipe of one curve a column."""
-    return recipes.additive(**_recipe_arguments(trial))
-
-
-def _recipe_arguments(trial: Trial) -> dict[str, Any]:
-    """What both recipes get."""
     study = trial.study
-    return {
-        "domain": study.data.domain,
-        "target": study.target_kind,
-        "objective": study.objective,
-        **trial.recipe_arguments,
-    }
+    return recipes.additive(
+        epsilon=trial.epsilon,
+        delta=trial.delta,
+        rows=study.rows,
+        domain=study.data.domain,
+        target=study.target_kind,
+        objective=study.objective,
+    )
 
 
 def _method_of_recipe(make_recipe: Callable[[Trial], Recipe]) -> Method:

@@ -84,12 +84,13 @@ def bin_group_sums_sensitivity(config: AdditiveConfig) -> float:
 
 
 def draw_residual_sums_by_bin_group(
-    config: AdditiveConfig,
     draw: Draw,
     rows: BinnedRows,
     weights: Array,
     params: AdditiveParams,
     public: Public,
+    *,
+    config: AdditiveConfig,
 ) -> None:
     """Draw the sum of residuals of each bin group, one vector of exact integers in grid units.
 
@@ -199,7 +200,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="additive",
         config=config,
-        program=functools.partial(draw_residual_sums_by_bin_group, config),
+        program=functools.partial(draw_residual_sums_by_bin_group, config=config),
         hypothesis=functools.partial(shape_changes_of_release, config),
         kind=kind_of_curves_of_all_columns(bins),
         response=bins.response,

@@ -10,6 +10,8 @@ same histogram tells it.
 With a delta three more sums tell by how much predictions should be stretched: those of the
 deviations of predictions from the start, of their squares, and of their products with residuals.
 Under a pure guarantee each of these sums would cost as much as the first one, so it is drawn alone.
+So it is where the model is a constant: its predictions do not deviate, and one sum needs half of
+the noise of four.
 
 Predictions and numbers are positions in the declared range, in 0..1, and spreads are those of
 `Public.unit`.
@@ -57,8 +59,12 @@ As much is how far this may be off. They fit counts of visits, incomes and loans
 would have shorter tails.
 """
 
-_EXCESS_MISFIT = 2.0
-"""How far the excess of very skewed numbers is from what is expected, in expected excesses."""
+_EXCESS_MISFIT = np.asarray(0.2 / RESIDUAL_CLIPS, np.float32)
+"""f32[11]: how far the excess of very skewed numbers is from what is expected, for each clip.
+
+Numbers differ most in how much of them lies just beyond a spread: beyond a clip of 1, visits and
+loans have up to four times what is expected, and beyond 3 at most twice.
+"""
 
 # What is expected of the shift (in spreads) and of the slope before anything is released.
 _PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.3, 0.3
@@ -67,8 +73,11 @@ _MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
 
 
 def releases_slope_sums(config: BinsConfig) -> bool:
-    """Whether the epilogue releases sums for a slope, as it does where noise is priced by L2."""
-    return config.noise.price.uses_l2_sensitivity
+    """Whether the epilogue releases sums for a slope.
+
+    It does where noise is priced by L2, unless the model is a constant.
+    """
+    return config.draws_slope and config.noise.price.uses_l2_sensitivity
 
 
 def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:
@@ -159,9 +168,7 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     variance = round_separately(of_histogram * share_of_signal)
     noise = round_separately(clips[:, 0] * noise_of_mean)
     chosen = jnp.argmin(variance + round_separately(noise**2))
-    misfit = round_separately(
-        (1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT * _EXPECTED_EXCESS)
-    )
+    misfit = round_separately((1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT))
     excess_variance = variance + round_separately(misfit**2)
     return ResidualClip(
         clip=jnp.asarray(RESIDUAL_CLIPS)[chosen],

@@ -38,7 +38,7 @@ from dpbt.types import BINARY, Array, Release
 
 
 def _draw_histograms(
-    config: BinsConfig, draw: Draw, rows: BinnedRows, weights: Array, *_: Any
+    draw: Draw, rows: BinnedRows, weights: Array, *_: Any, config: BinsConfig
 ) -> None:
     """Draw the noisy class histograms of all attributes, and the histogram of a target number."""
     is_number, changed_rows = config.response.is_number, num_changed_rows(config.relation)
@@ -135,7 +135,7 @@ def histogram_prologue(config: BinsConfig) -> types.Prologue:
 
     is_number = config.response.is_number
     return types.Prologue(
-        program=functools.partial(_draw_histograms, config),
+        program=functools.partial(_draw_histograms, config=config),
         initial_score=functools.partial(_initial_score_of_release, config),
         identity=f"histograms({config.identity})",
         unit=unit_of_number if is_number else None,

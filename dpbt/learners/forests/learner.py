@@ -153,7 +153,7 @@ TREE_GROUPS = model.TREE_GROUPS.with_training(
 
 
 def draw_structure_and_leaves(
-    config: RandomTreeConfig, draw: Draw, table: PositionRows, weights: Array, *_: Any
+    draw: Draw, table: PositionRows, weights: Array, *_: Any, config: RandomTreeConfig
 ) -> None:
     """Draw tree structures without reading the rows, and then private leaves."""
     num_rows, num_attributes = table.position.shape
@@ -321,7 +321,7 @@ def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="random_tree",
         config=config,
-        program=functools.partial(draw_structure_and_leaves, config),
+        program=functools.partial(draw_structure_and_leaves, config=config),
         hypothesis=functools.partial(tree_group_of_release, config),
         kind=TREE_GROUPS,
         fractions={"leaf": 1.0},

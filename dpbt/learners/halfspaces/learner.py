@@ -202,12 +202,13 @@ def center_length_per_grid_step(
 
 
 def draw_weighted_sum_of_signed_rows(
-    config: HalfspaceConfig,
     draw: Draw,
     table: BallRows,
     weights: Array,
     params: HalfspaceParams,
     public: Public,
+    *,
+    config: HalfspaceConfig,
 ) -> None:
     """Draw one noisy vector: the weighted sum of signed rows, on a public grid.
 
@@ -278,7 +279,7 @@ def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="halfspace",
         config=config,
-        program=functools.partial(draw_weighted_sum_of_signed_rows, config),
+        program=functools.partial(draw_weighted_sum_of_signed_rows, config=config),
         hypothesis=functools.partial(halfspace_of_release, config),
         kind=HALFSPACES,
         fractions={"center": 1.0},

@@ -116,12 +116,13 @@ def partition_by_leaf(config: ObliviousConfig) -> types.Partition:
 
 
 def draw_residual_sums_by_leaf(
-    config: ObliviousConfig,
     draw: Draw,
     rows: BinnedRows,
     weights: Array,
     params: ObliviousParams,
     public: Public,
+    *,
+    config: ObliviousConfig,
 ) -> None:
     """Draw, for each leaf, the noisy sum of its rows' residuals, in whole grid units.
 
@@ -304,7 +305,7 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,
-        program=functools.partial(draw_residual_sums_by_leaf, config),
+        program=functools.partial(draw_residual_sums_by_leaf, config=config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=kind_of_oblivious_trees(config),
         response=config.response,

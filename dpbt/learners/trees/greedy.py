@@ -97,12 +97,13 @@ def _leaf_class_weights_sensitivity(config: GreedyTreeConfig) -> Numbers:
 
 
 def draw_splits_and_leaf_class_weights(
-    config: GreedyTreeConfig,
     draw: Draw,
     table: TreeRows,
     weights: Array,
     params: GreedyTreeParams,
     public: Public,
+    *,
+    config: GreedyTreeConfig,
 ) -> None:
     """Draw noisy splits level by level, and the noisy class weights of the leaves."""
     alpha_of_level = alpha_from_noisy_errors(draw, config) if config.calibrates_alpha else None
@@ -169,7 +170,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="greedy_tree",
         config=config,
-        program=functools.partial(draw_splits_and_leaf_class_weights, config),
+        program=functools.partial(draw_splits_and_leaf_class_weights, config=config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=tree_budget_fraction_by_group(0.5, 0.1 if with_errors else None),

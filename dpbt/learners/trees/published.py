@@ -101,12 +101,13 @@ def greedy_tree_params(
 
 
 def draw_splits_and_leveraged_leaf_values(
-    config: GreedyTreeConfig,
     draw: Draw,
     table: TreeRows,
     weights: Array,
     params: PublishedTreeParams,
     public: Public,
+    *,
+    config: GreedyTreeConfig,
 ) -> None:
     """Draw noisy splits level by level, and noisy leveraged leaf values in steps of their grid."""
     settings = params.settings
@@ -184,7 +185,7 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     return boundary.weak_learner(
         name="published_greedy_tree",
         config=PublishedTreeConfig(**vars(config)),
-        program=functools.partial(draw_splits_and_leveraged_leaf_values, config),
+        program=functools.partial(draw_splits_and_leveraged_leaf_values, config=config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=tree_budget_fraction_by_group(0.5, None),

@@ -58,7 +58,7 @@ def _negated_rule_errors_as_scores(errors: Array, allowed: Array | None) -> Scor
 
 
 def _draw_rule_by_weighted_error(
-    is_tight: bool, draw: Draw, table: TreeRows, weights: Array, *_: Any
+    draw: Draw, table: TreeRows, weights: Array, *_: Any, is_tight: bool
 ) -> None:
     """Draw one 1-rule by the exponential mechanism on errors; forbidden splits are masked."""
     allowed = None
@@ -120,7 +120,7 @@ def one_rule(relation: types.Relation, calibration: str = "tight") -> types.Weak
     return boundary.weak_learner(
         name="one_rule",
         config=RuleConfig(relation=relation, calibration=calibration),
-        program=functools.partial(_draw_rule_by_weighted_error, calibration == "tight"),
+        program=functools.partial(_draw_rule_by_weighted_error, is_tight=calibration == "tight"),
         hypothesis=lambda release, params, public: tree_of_rule_index(release["rule"]),
         kind=TREES,
         fractions={"rule": 1.0},

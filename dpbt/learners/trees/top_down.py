@@ -169,12 +169,13 @@ def _improvement_change_range(
 
 
 def _draw_leaf_split_pairs_and_labels(
-    config: TopDownConfig,
     draw: Draw,
     table: TreeRows,
     weights: Array,
     params: Noise,
     public: Public,
+    *,
+    config: TopDownConfig,
 ) -> None:
     """Draw each pair of a leaf and its split in turn, and then the labels of all leaves."""
     nodes = 2**config.depth - 1
@@ -297,7 +298,7 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
     return boundary.weak_learner(
         name="top_down_tree",
         config=config,
-        program=functools.partial(_draw_leaf_split_pairs_and_labels, config),
+        program=functools.partial(_draw_leaf_split_pairs_and_labels, config=config),
         hypothesis=functools.partial(tree_of_release, config),
         kind=TREES,
         fractions=top_down_budget_fraction_by_group(0.5),

@@ -15,7 +15,7 @@ With s = sensitivity / scale, one draw costs:
 | `uniform`, `assignment`         | never read the rows | 0  | 0          |
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
-mechanism states how far its sampler can be from its law (`mechanism_types.SamplerBound`), and the
+mechanism states how far its sampler can be from its law (`mechanism_prices.SamplerBound`), and the
 ledger has a line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT.
 Real noise in float32 is an example: its reachable values depend on the private value (Mironov,
 2012).
@@ -174,10 +174,8 @@ def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> A
     """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower tails."""
     with variates.double_precision():
         step = variates.to_float64(rounding_step(scale))
-        deviation, output_f64 = (
-            variates.to_float64(replace_zero_by_one(scale)),
-            variates.to_float64(output),
-        )
+        deviation = variates.to_float64(replace_zero_by_one(scale))
+        output_f64 = variates.to_float64(output)
         distance = jnp.abs(output_f64 - variates.to_float64(value))
         log_tail_near = log_ndtr((step / 2 - distance) / deviation)
         log_tail_far = log_ndtr((-step / 2 - distance) / deviation)
@@ -380,7 +378,8 @@ def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> A
 
         # The group: the first to arrive, or without noise that of the best candidate. (The best
         # logit is 0 only up to rounding, since compilers may compute a score twice.)
-        best, mass = jnp.max(grouped, axis=-1), jnp.sum(jnp.exp(grouped), axis=-1)
+        best = jnp.max(grouped, axis=-1)
+        mass = jnp.sum(jnp.exp(grouped), axis=-1)
         noise = selection_noise(key, logits.shape)
         group = _first_argmax(jnp.where(is_noise_free, best, -noise.of_groups / mass))
 

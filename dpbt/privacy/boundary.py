@@ -56,7 +56,7 @@ from dpbt.types import (
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Total:
-    """A statistic that is a public map of a sum over rows.
+    """A sum over rows, and the public function that maps it to the statistic of a draw.
 
     Attributes:
         parts: i32[...], or a pytree of such arrays: the sum over the rows of a table.

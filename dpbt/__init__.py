@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpbt.owners.privacy_filter import Filter
     from dpbt.privacy import accounting, boundary, keys, mechanisms
     from dpbt.privacy.keys import fresh_key
-    from dpbt.training import processes
+    from dpbt.training.blocks import processes
     from dpbt.training.boost import Boosted, BoostedByProgram, boost
     from dpbt.training.fit import fit
     from dpbt.training.replay import replay
@@ -39,7 +39,7 @@ _MODULES = {
     "dpbt.models": "onnx treelite",
     "dpbt.owners": "effects file_report plot preview",
     "dpbt.privacy": "accounting boundary keys mechanisms",
-    "dpbt.training": "processes",
+    "dpbt.training.blocks": "processes",
 }
 """Package -> the modules of it that are attributes of `dpbt`."""
 

@@ -119,53 +119,68 @@ class DeclaredDomain(Mapping[str, Any]):
         return DeclaredDomain, (self.columns,)
 
 
+class QuantileResidual(NamedTuple):
+    """The two residuals of a quantile, in integers of the grid of weights.
+
+    Attributes:
+        above: the residual of a row whose number is at or above its score.
+        below: the absolute residual of a row whose number is below its score; the residual is
+            negative.
+    """
+
+    above: int
+    below: int
+
+
 class Response(NamedTuple):
     """The kind of answer that a model predicts: one of two classes, one of several, or a number.
 
     Attributes:
-        dtype: of `Table.target`. "bool": whether the row is of the positive class. "uint8": the
-            number of its class. "float32": its number, as a position in a declared range.
-        classes: K, the number of classes; 0 for a number.
+        target_dtype: the dtype of `Table.target`. "bool": whether the row is of the positive class.
+            "uint8": the index of its class. "float32": its number, as a position in a declared
+            range.
+        num_classes: K, the number of classes; 0 for a number.
         objective: for a number "squared", "poisson" or "quantile" (`kinds.Objective`).
         level: the level of a quantile; 0 for other objectives.
     """
 
-    dtype: str
-    classes: int
+    target_dtype: str
+    num_classes: int
     objective: str = "squared"
     level: float = 0.0
 
     @property
     def is_number(self) -> bool:
         """Whether it is a number, whatever the objective."""
-        return self.dtype == "float32"
+        return self.target_dtype == "float32"
 
     @property
-    def axes(self) -> tuple[int, ...]:
+    def score_axes(self) -> tuple[int, ...]:
         """The shape of the score of one row: (K,) for several classes, () otherwise.
 
         In arrays these axes come before that of rows.
         """
-        return (self.classes,) if self.dtype == "uint8" else ()
+        return (self.num_classes,) if self.target_dtype == "uint8" else ()
 
     @property
-    def on_grid(self) -> tuple[int, int]:
-        """(a, b): the residual of a quantile q in integers: a if score <= number, and -b otherwise.
+    def quantile_residual_on_grid(self) -> QuantileResidual:
+        """The residuals q and 1 - q of a quantile q, rounded, in units of the larger one / GRID.
 
-        They are q and 1 - q in units of the larger of both / GRID, rounded.
+        For a quantile alone; other objectives have no level q.
         """
-        shares = self.level, 1 - self.level
-        above, below = (round(GRID * share / max(shares)) for share in shares)
-        return above, below
+        larger = max(self.level, 1 - self.level)
+        return QuantileResidual(
+            above=round(GRID * self.level / larger), below=round(GRID * (1 - self.level) / larger)
+        )
 
     @property
-    def words(self) -> str:
-        """What the response is, as a text for errors, such as "one of two classes"."""
-        match self.dtype, self.objective:
+    def description(self) -> str:
+        """The text that names the response in errors and in identities: "one of two classes"."""
+        match self.target_dtype, self.objective:
             case "bool", _:
                 return "one of two classes"
             case "uint8", _:
-                return f"one of {self.classes} classes"
+                return f"one of {self.num_classes} classes"
             case _, "poisson":
                 return "a count"
             case _, "quantile":
@@ -173,10 +188,10 @@ class Response(NamedTuple):
         return "a number"
 
 
-BINARY = Response("bool", 2)
+BINARY = Response(target_dtype="bool", num_classes=2)
 """The response of two classes."""
 
-NUMBER = Response("float32", 0)
+NUMBER = Response(target_dtype="float32", num_classes=0)
 """The response of a number in a declared range."""
 
 

@@ -163,16 +163,16 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
     ) -> WeightsAndCap:
         cap = jnp.asarray(public.weight_params.clip, jnp.float32)
         if response.objective == "quantile":
-            above, below = response.on_grid
+            above, below = response.quantile_residual_on_grid
             grid_units = jnp.where(table.target < score, float(-below), float(above))
             return WeightsAndCap(jnp.where(jnp.isnan(table.target), jnp.nan, grid_units), cap)
-        if not response.axes:
+        if not response.score_axes:
             if response.objective == "poisson":
                 score = round_separately(portable_exp(jnp.minimum(score, 0)))
             unit = jnp.asarray(public.unit, jnp.float32)
             residual = jnp.clip(multiply_by_reciprocal(table.target - score, unit), -cap, cap)
             return WeightsAndCap(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
-        classes = jnp.arange(response.classes, dtype=jnp.uint8)[:, None]
+        classes = jnp.arange(response.num_classes, dtype=jnp.uint8)[:, None]
         residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
         if norm == "l1":
             length = sum_in_order(jnp.abs(residual))
@@ -183,7 +183,7 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
 
     return mark_as_library_weight_update(
         WeightUpdate(
-            identity=f"residuals({response.words}, {norm})",
+            identity=f"residuals({response.description}, {norm})",
             coupled=False,
             weigh=weigh,
             params_type=ResidualNumbers,

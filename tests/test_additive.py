@@ -116,7 +116,7 @@ def test_sums_move_by_their_sensitivity_and_no_further(delta, pairs, relation):
         weights = jnp.where(rows.present, float(GRID), 0)
         view = View(rows, weights, recipe.params, recipe.public())
         boundary.run_program(
-            recipe.learner.round.program, lambda request: sums.append(request.value), view
+            recipe.learner.round.program, lambda request: sums.append(request.statistic), view
         )
         return sums[0].astype(jnp.float32)
 

@@ -6,6 +6,7 @@ import pytest
 from dpbt import recipes
 from dpbt.data import column_types
 from dpbt.data.domains import Boolean, Nominal, Numeric
+from dpbt.learners.bins.config import BinsConfig
 from dpbt.recipes.auto_rule import (
     MAX_STEP_SHARE_ON_COARSE_COLUMNS,
     MIN_STEP_SHARE_ON_COARSE_COLUMNS,
@@ -14,7 +15,7 @@ from dpbt.recipes.auto_rule import (
     choose_numbers,
     count_columns,
 )
-from dpbt.types import BINARY
+from dpbt.types import BINARY, Recipe
 
 FINE = ColumnCounts(num_columns=10, num_fine=10)
 COARSE = ColumnCounts(num_columns=10, num_fine=8)
@@ -83,6 +84,55 @@ def test_only_numbers_of_a_weak_signal_are_constants(delta, weak, strong):
         assert step_of(weak, response, allows_constant=False) > 0
     assert step_of(weak, quantile) > 0
     assert step_of(weak, BINARY) > 0
+
+
+def recipe_of_weak_signal(make_recipe, **options) -> Recipe:
+    """The recipe of a number, whose signal is weak with and without a delta."""
+    fixed = {"domain": {"x": Numeric(0, 1)}, "target": Numeric(0, 40)}
+    return make_recipe(epsilon=1.0, rows=150, **fixed, **options)
+
+
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+def test_an_additive_model_of_a_weak_signal_buys_what_that_of_auto_buys(delta):
+    """The noise of the histogram and of the sum is the same, and no round moves a score."""
+    additive, auto = (
+        recipe_of_weak_signal(make_recipe, delta=delta)
+        for make_recipe in (recipes.additive, recipes.auto)
+    )
+    assert float(additive.params.step) == float(auto.params.step) == 0
+    assert additive.params.noise == auto.params.noise
+    assert additive.rounds == auto.rounds == 1
+
+
+@pytest.mark.parametrize(
+    "option",
+    [{"rounds": 8}, {"step": 0.5}, {"scores_fraction": 0.05}, {"marginals_fraction": 0.0}],
+    ids=str,
+)
+def test_an_additive_model_whose_numbers_are_given_has_curves_at_any_signal(option):
+    assert float(recipe_of_weak_signal(recipes.additive, **option).params.step) > 0
+
+
+def config_of(recipe):
+    config = recipe.learner.config
+    assert isinstance(config, BinsConfig)
+    return config
+
+
+@pytest.mark.parametrize("make_recipe", [recipes.auto, recipes.additive])
+def test_settings_of_which_one_is_a_constant_run_several_programs(make_recipe):
+    """One with a delta releases a sum where others release four."""
+    recipe = make_recipe(
+        epsilon=[1.0, 8.0],
+        rows=150,
+        delta=1e-6,
+        domain={"x": Numeric(0, 1)},
+        target=Numeric(0, 40),
+    )
+    weak, strong = (recipes.setting(recipe, number) for number in (0, 1))
+    assert float(weak.params.step) == 0
+    assert float(strong.params.step) > 0
+    assert (config_of(weak).draws_slope, config_of(strong).draws_slope) == (False, True)
 
 
 def test_an_additive_model_is_the_same_whatever_its_columns_are():

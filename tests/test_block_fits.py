@@ -14,8 +14,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.training import blocks as in_blocks
-from dpbt.training.passes import plan_memory
+from dpbt.training.blocks import fit_in_blocks
+from dpbt.training.blocks.memory_plan import plan_memory
 from dpbt.types import Recipe
 from tests.support.block_tables import (
     KEY,
@@ -165,7 +165,7 @@ def test_a_large_table_is_learned_with_releases_of_64_bits(tmp_path, monkeypatch
     _, block_table = table_and_blocks(tmp_path / "t", "two")
     recipe = oblivious_recipe("two", 700)
     small = dpbt.fit(KEY, block_table, recipe, PUBLIC)
-    monkeypatch.setattr(in_blocks, "MAX_ROWS", 1)
+    monkeypatch.setattr(fit_in_blocks, "MAX_ROWS", 1)
     large = dpbt.fit(KEY, block_table, recipe, PUBLIC)
     for site, array in large.releases.items():
         is_sum = site.startswith(("leaf", "error", "marginals", "histogram", "classes"))

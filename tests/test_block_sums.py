@@ -42,15 +42,17 @@ def test_stages_of_draws_follow_from_the_draws_that_sums_read():
 
     def program(draw, table, weights, params, public):
         integer_weights = weights.astype(jnp.int32)
-        total_alone = draw("alone", LAPLACE, boundary.Total(jnp.sum(integer_weights)), **UNIT_NOISE)
+        total_alone = draw(
+            "alone", LAPLACE, boundary.RowSum(jnp.sum(integer_weights)), **UNIT_NOISE
+        )
         plain_sum, later_sum = sum_and_shifted_sum(integer_weights, total_alone)
-        draw("plain", LAPLACE, boundary.Total(plain_sum), **UNIT_NOISE)
-        second = draw("after", LAPLACE, boundary.Total(later_sum), **UNIT_NOISE)
+        draw("plain", LAPLACE, boundary.RowSum(plain_sum), **UNIT_NOISE)
+        second = draw("after", LAPLACE, boundary.RowSum(later_sum), **UNIT_NOISE)
         sum_of_loop = jax.lax.fori_loop(
             0, 3, lambda k, total: total + second * integer_weights[k], 0
         )
-        draw("looped", LAPLACE, boundary.Total(sum_of_loop), **UNIT_NOISE)
-        draw("last", LAPLACE, boundary.Total(plain_sum), **UNIT_NOISE)
+        draw("looped", LAPLACE, boundary.RowSum(sum_of_loop), **UNIT_NOISE)
+        draw("last", LAPLACE, boundary.RowSum(plain_sum), **UNIT_NOISE)
 
     assert stages_of_program(program) == (("alone", "plain"), ("after",), ("looped", "last"))
 
@@ -60,18 +62,20 @@ def test_sums_of_a_level_wait_for_the_splits_above():
     stages_of_recipe = ("error_0", "split_0"), ("error_1", "split_1"), ("leaf",)
     assert pass_stages.stages_of_phase(recipe, recipe.learner.round) == stages_of_recipe
     published = recipes.bdpe(epsilon=1, rows=10, calibration="published")
-    with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.Total"):
+    with pytest.raises(ValueError, match=r"'leaf' is of no boundary\.RowSum"):
         pass_stages.stages_of_phase(published, published.learner.round)
 
 
 def coin_whose_sides_follow_a_sum(draw, table, weights, params, public):
-    total = draw("total", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int32)), **UNIT_NOISE)
+    total = draw(
+        "total", LAPLACE, boundary.RowSum(jnp.sum(weights).astype(jnp.int32)), **UNIT_NOISE
+    )
     sides = jnp.maximum(total, 2)
     draw("coin", mechanisms.uniform, jnp.zeros(1, jnp.int32), scale=sides, theorem="none")
 
 
 def scale_that_follows_the_rows(draw, table, weights, params, public):
-    total = boundary.Total(jnp.sum(weights).astype(jnp.int32))
+    total = boundary.RowSum(jnp.sum(weights).astype(jnp.int32))
     draw("sum", LAPLACE, total, **{**UNIT_NOISE, "scale": jnp.max(weights)})
 
 
@@ -80,7 +84,7 @@ def sum_without_total(draw, table, weights, params, public):
 
 
 def total_of_narrow_integers(draw, table, weights, params, public):
-    draw("sum", LAPLACE, boundary.Total(jnp.sum(weights).astype(jnp.int16)), **UNIT_NOISE)
+    draw("sum", LAPLACE, boundary.RowSum(jnp.sum(weights).astype(jnp.int16)), **UNIT_NOISE)
 
 
 @pytest.mark.parametrize(
@@ -88,7 +92,7 @@ def total_of_narrow_integers(draw, table, weights, params, public):
     [
         (coin_whose_sides_follow_a_sum, r"'coin' asks for follows from \['total'\]"),
         (scale_that_follows_the_rows, r"'sum' asks for follows from \['the private rows'\]"),
-        (sum_without_total, r"'sum' is of no boundary.Total"),
+        (sum_without_total, r"'sum' is of no boundary.RowSum"),
         (total_of_narrow_integers, r"int32, got \['int16'\]"),
     ],
 )
@@ -100,8 +104,8 @@ def test_programs_that_need_all_rows_at_once_are_refused(program, message):
 def test_a_prologue_has_one_pass():
     def program(draw, table, weights, params, public):
         integer_weights = weights.astype(jnp.int32)
-        first = draw("first", LAPLACE, boundary.Total(jnp.sum(integer_weights)), **UNIT_NOISE)
-        draw("second", LAPLACE, boundary.Total(jnp.sum(integer_weights * first)), **UNIT_NOISE)
+        first = draw("first", LAPLACE, boundary.RowSum(jnp.sum(integer_weights)), **UNIT_NOISE)
+        draw("second", LAPLACE, boundary.RowSum(jnp.sum(integer_weights * first)), **UNIT_NOISE)
 
     start = lambda release, params: jnp.float32(0)  # noqa: E731
     prologue = Prologue(program=program, initial_score=start, identity="two passes")
@@ -118,7 +122,7 @@ def test_public_randomness_for_each_row_is_refused():
         del params, public
         coin_options = {"scale": np.int32(2), "theorem": "none"}
         coin = draw("coin", mechanisms.uniform, jnp.zeros(weights.shape, jnp.int32), **coin_options)
-        total = boundary.Total(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))
+        total = boundary.RowSum(jnp.sum(jnp.where(coin == 1, weights, 0)).astype(jnp.int32))
         noise = {"sensitivity": 1.0, "moved_outputs": 1, "theorem": "none", "scale": 1.0}
         draw("total", mechanisms.discrete_laplace, total, **noise)
 
@@ -176,7 +180,7 @@ def test_large_totals_have_the_noise_of_small_ones(mechanism, scale):
         "sums",
         mechanism,
         jax.ShapeDtypeStruct(small.shape, np.int32),
-        after=lambda total: total,
+        to_statistic=lambda sums: sums,
         scale=scale,
         max_sensitivity=scale,
         has_stated_scale=True,

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import dpbt
-from dpbt.training.checkpoint import Checkpoint
+from dpbt.training.blocks.checkpoint import Checkpoint
 from tests.support import block_tables, worker_process
 from tests.support.block_commands import (
     FIT_OPTIONS,

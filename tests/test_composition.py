@@ -112,11 +112,11 @@ def test_a_sum_of_ledgers_shows_rows_keys_and_unprotected_sites():
     assert accounting.KEY_PURPOSE_TEXTS["release"] in text
 
     ledger_of_research_key = dpbt.ledger(recipe_by_name("rf_l", rows=80), research_key)
-    assert (ledger_of_50_rows + ledger_of_research_key).key == "research"
+    assert (ledger_of_50_rows + ledger_of_research_key).key_purpose == "research"
     assert accounting.KEY_PURPOSE_TEXTS["research"] in str(
         ledger_of_50_rows + ledger_of_research_key
     )
-    assert (ledger_of_50_rows + dpbt.ledger(recipe_by_name("rf_l"))).key is None
+    assert (ledger_of_50_rows + dpbt.ledger(recipe_by_name("rf_l"))).key_purpose is None
 
     published = dpbt.ledger(recipes.bdpe(epsilon=1, rows=1000, calibration="published"))
     assert f"UNPROTECTED: 2. {published.unprotected[0]}" in str(ledger_of_50_rows + published)

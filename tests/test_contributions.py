@@ -140,7 +140,7 @@ def test_classes_and_numbers_are_explained_in_their_units(make_model, target):
     scores = np.asarray(dpbt.decision_function(model, FEW_ROWS))
     np.testing.assert_allclose(contributions.scores, offset + scale * scores, atol=1e-5)
     if isinstance(target, Nominal):
-        assert contributions.values.shape[2] == response_of_target(target).classes
+        assert contributions.values.shape[2] == response_of_target(target).num_classes
         row_of_class = contributions.of_row(0, "y")
         assert "score of y" in str(row_of_class)
         np.testing.assert_allclose(

@@ -319,7 +319,7 @@ def test_a_fit_is_paid_for_and_is_the_fit_of_dpbt(table):
     again = dpbt.fit(key, table, recipe)
     assert jax.tree.all(jax.tree.map(np.array_equal, model.hypotheses, again.hypotheses))
     assert budget.ledger.parts[0] == dpbt.ledger(model)
-    assert budget.ledger.key == "release"
+    assert budget.ledger.key_purpose == "release"
     budget.take(recipe, jax.random.key(0))
     assert "RESEARCH KEY" in str(budget.ledger)
     with pytest.raises(ValueError, match="is left"):

@@ -21,7 +21,7 @@ from dpbt import losses, tuning
 from dpbt.common.storage import checksum_of_json
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
-from dpbt.training import checkpoint
+from dpbt.training.blocks import checkpoint
 from tests.support import tuning_examples, worker_process
 from tests.support.fitted_models import DOMAIN, model_of_kind, random_raw_columns
 

@@ -28,7 +28,13 @@ SLOW_CONSTANTS = (("squared", 0.0), ("poisson", 0.0), ("poisson", 1e-6))
 """Objectives and deltas of constants that the fast tests leave out."""
 
 
-def bins_config(*, relation="add_remove", noise=mechanisms.rounded_gaussian, objective="squared"):
+def bins_config(
+    *,
+    relation="add_remove",
+    noise=mechanisms.rounded_gaussian,
+    objective="squared",
+    draws_slope=True,
+):
     target = column_types.target_with_objective(Numeric(0, 1), objective, None)
     return BinsConfig(
         attributes=split_attributes_of_domain(DOMAIN),
@@ -38,6 +44,7 @@ def bins_config(*, relation="add_remove", noise=mechanisms.rounded_gaussian, obj
         noise=noise,
         response=column_types.response_of_target(target),
         target_bins=64,
+        draws_slope=draws_slope,
     )
 
 
@@ -75,11 +82,17 @@ def table_of_numbers(numbers):
 
 @pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
 @pytest.mark.parametrize(
-    "noise", [mechanisms.rounded_gaussian, mechanisms.discrete_laplace], ids=["gaussian", "laplace"]
+    ("noise", "draws_slope"),
+    [
+        (mechanisms.rounded_gaussian, True),
+        (mechanisms.rounded_gaussian, False),
+        (mechanisms.discrete_laplace, True),
+    ],
+    ids=["gaussian", "gaussian-constant", "laplace"],
 )
-def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
+def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise, draws_slope):
     """Rows lie at corners, between and beyond; a pair attains the bound except for rounding."""
-    config = bins_config(relation=relation, noise=noise)
+    config = bins_config(relation=relation, noise=noise, draws_slope=draws_slope)
     public = public_after_histogram(np.full(100, 0.5, np.float32), config)._replace(
         initial_score=jnp.float32(0.5), unit=jnp.float32(0.01)
     )
@@ -103,6 +116,19 @@ def test_no_row_moves_the_sums_beyond_their_sensitivity(relation, noise):
         max_change = np.linalg.norm(sums_of_row[:, None] - sums_of_row[None], order, axis=2).max()
     bound = number_line.residual_and_deviation_sums_sensitivity(config)
     assert 0.97 * bound <= max_change <= bound
+
+
+@pytest.mark.parametrize("relation", ["add_remove", "replace_one"])
+def test_one_sum_of_a_constant_has_half_of_the_noise_of_four(relation):
+    """Under replace-one it has 1 / sqrt(2) of it, as no two rows move all four sums by 2."""
+    one, four = (
+        number_line.residual_and_deviation_sums_sensitivity(
+            bins_config(relation=relation, draws_slope=draws_slope)
+        )
+        for draws_slope in (False, True)
+    )
+    ratio = 2 if relation == "add_remove" else 2**0.5
+    assert four / one == pytest.approx(ratio, rel=0.02)
 
 
 @pytest.mark.parametrize("objective", ["squared", "poisson"])
@@ -206,7 +232,7 @@ def test_a_quantile_has_no_sums_of_residuals():
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("epsilon", [0.05, 1.0])
 def test_the_mean_of_a_skewed_number_is_within_its_stated_error(epsilon, delta):
-    """Over many keys, of a model and of a constant; it is stated at most five times too large."""
+    """Over many keys, of a model and of a constant; it is stated at most three times too large."""
     rng = np.random.default_rng(4)
     rows = 2000
     x = rng.random(rows)
@@ -219,22 +245,34 @@ def test_the_mean_of_a_skewed_number_is_within_its_stated_error(epsilon, delta):
     errors = (means - income.mean()) / [model.mean_error for model in models]
     assert np.mean(np.abs(errors) < 2) >= 0.9
     assert np.abs(errors).max() < 4
-    assert 0.2 < np.sqrt(np.mean(errors**2)) < 1.3
+    assert 0.3 < np.sqrt(np.mean(errors**2)) < 1.3
 
 
 @pytest.mark.parametrize(
-    ("objective", "delta"),
-    [("squared", 1e-6), *(pytest.param(*each, marks=pytest.mark.slow) for each in SLOW_CONSTANTS)],
+    ("make_recipe", "objective", "delta"),
+    [
+        (recipes.auto, "squared", 1e-6),
+        *(
+            pytest.param(make_recipe, *each, marks=pytest.mark.slow)
+            for make_recipe in (recipes.auto, recipes.additive)
+            for each in SLOW_CONSTANTS
+        ),
+        pytest.param(recipes.additive, "squared", 1e-6, marks=pytest.mark.slow),
+    ],
 )
-def test_a_model_of_a_weak_signal_is_a_constant_and_says_so(objective, delta, tmp_path):
+def test_a_model_of_a_weak_signal_is_a_constant_and_says_so(
+    make_recipe, objective, delta, tmp_path
+):
     """Fifty rows at a tenth of an epsilon: no column can tell anything."""
     rng = np.random.default_rng(5)
     x, number = rng.random(50), rng.poisson(3, 50).astype(float)
     table = dpbt.table(DOMAIN, {"x": x}, number, target=INCOME)
     options = {"epsilon": 0.1, "rows": 50, "domain": DOMAIN, "delta": delta, "target": INCOME}
-    model = dpbt.fit(jax.random.key(0), table, recipes.auto(**options, objective=objective))
+    model = dpbt.fit(jax.random.key(0), table, make_recipe(**options, objective=objective))
     predicted = np.asarray(dpbt.predict(model, table))
     assert model.predicts_constant
+    assert model.transcript is not None
+    assert model.transcript.epilogue["scores"].shape == (1,)
     assert np.ptp(predicted) == 0
     assert "predicts a constant" in repr(model)
     assert str(dpbt.explain(model)).startswith("this model predicts a constant")

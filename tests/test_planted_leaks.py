@@ -319,8 +319,8 @@ def means_over_the_exact_number_of_rows():
     def program(draw, rows, weights, params, public):
         unit = 1000 / jnp.maximum(jnp.sum(rows.present), 1).astype(jnp.float32)
 
-        def draw_means(site, mechanism, value, sensitivity, **draw_options):
-            sums = value.after(value.parts).astype(jnp.float32)
+        def draw_means(site, mechanism, row_sum, sensitivity, **draw_options):
+            sums = row_sum.to_statistic(row_sum.sums).astype(jnp.float32)
             means = jnp.round(sums * unit).astype(jnp.int32)
             scaled_sensitivity = {"sensitivity": sensitivity * unit, "max_sensitivity": sensitivity}
             return draw(site, mechanism, means, **scaled_sensitivity, **draw_options)

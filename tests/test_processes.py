@@ -11,7 +11,7 @@ import pytest
 
 import dpbt
 from dpbt.data import convert
-from dpbt.training import blocks, passes, processes
+from dpbt.training.blocks import fit_in_blocks, memory_plan, passes, processes
 from tests.support import worker_process
 from tests.support.block_commands import releases_in_checkpoint
 from tests.support.worker_process import result_of_worker, start_worker
@@ -104,7 +104,7 @@ def test_positions_of_rows_follow_those_of_earlier_processes(tmp_path):
     expected = np.cumsum([2**33, *(piece.num_rows for piece in slices)])[:-1]
     assert [piece.first_row for piece in slices] == expected.tolist()
     recipe = worker_process.oblivious_recipe(domain)
-    plan = passes.plan_memory(table, recipe, memory=2 * 2**30, threads=1)
+    plan = memory_plan.plan_memory(table, recipe, memory=2 * 2**30, threads=1)
     with passes.Passes(table, recipe, plan, first_row=2**33 + 1) as opened_passes:
         assert opened_passes._slices[0].first_row == 2**33 + 1
 
@@ -125,7 +125,7 @@ def test_processes_that_were_given_one_table_or_other_keys_are_refused(
     )
     message = "the same table" if differing == "none" else f"different values of {differing};"
     with pytest.raises(ValueError, match=message):
-        blocks.check_fit_in_blocks(
+        fit_in_blocks.check_fit_in_blocks(
             key=jax.random.key(4),
             table=table,
             recipe=worker_process.forest_recipe(domain),

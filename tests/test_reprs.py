@@ -17,7 +17,7 @@ from dpbt.learners.forests import learner as forests
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.model_parts import EncodedRows
 from dpbt.learners.trees.model import BinsAndSplits
-from dpbt.privacy.boundary import Total
+from dpbt.privacy.boundary import RowSum
 from dpbt.privacy.mechanisms import behind_best, discrete_laplace
 from dpbt.sklearn import PrivateBoostingClassifier
 from dpbt.training import run_keys
@@ -64,7 +64,7 @@ def objects():
         "bins": BinsAndSplits(*(jnp.full((NUM_ROWS,), NUM_ROWS) for _ in range(4))),
         "weights": WeightsAndCap(jnp.full((NUM_ROWS,), 31337.7719), jnp.float32(1)),
         "sums given": StageInputs({"a": exact}, keys.prologue, exact),
-        "total": Total(exact),
+        "sum over rows": RowSum(exact),
         "request": request(exact),
         "scores": behind_best(exact.astype(jnp.float32)),
         "keys": keys,
@@ -96,7 +96,7 @@ def test_the_search_finds_what_python_would_show():
     """The words are found in the plain values of the same fields."""
     for name in ("chunk", "block"):
         assert find_private_words(repr(tuple(objects()[name]))), name
-    assert find_private_words(repr(vars(objects()["total"])))
+    assert find_private_words(repr(vars(objects()["sum over rows"])))
 
 
 def test_a_model_shows_its_claim_and_escapes_names(tmp_path):

@@ -255,7 +255,7 @@ def plain_first_sums(recipe, prologue_release, table, weight):
     bins, labels = np.asarray(table.bins), np.asarray(table.target)
     prologue, clip = recipe.learner.prologue, float(recipe.weight_params.clip)
     start = np.asarray(prologue.initial_score(prologue_release, recipe.params))
-    if recipe.learner.response.axes:
+    if recipe.learner.response.score_axes:
         scores = np.repeat(start[:, None], ROWS, axis=1)
         residual = np.trunc(plain_residuals(scores, labels, clip, 1) * weight)
     else:
@@ -291,7 +291,7 @@ def test_without_noise_the_sums_are_those_of_plain_loops(name):
     expected = plain_first_sums(recipe, transcript.prologue, table, weight)
     drawn = np.asarray(transcript.rounds["sums"][0]).reshape(expected.shape)
     assert np.abs(drawn - expected).max() <= 2
-    assert trees.leaf.shape == (ROUNDS, *recipe.learner.response.axes, 4)
+    assert trees.leaf.shape == (ROUNDS, *recipe.learner.response.score_axes, 4)
 
 
 @pytest.mark.slow
@@ -344,10 +344,10 @@ def test_residuals_attain_their_sensitivity_and_exceed_it_nowhere(name, noise, r
     size = np.linalg.norm(directions, order, axis=1, keepdims=True)
     at_norm = np.trunc(directions / size * GRID * (1 + 1e-9))
     rows = np.concatenate([at_norm, 1.02 * at_norm, np.full((1, 3), 1e9)])
-    if not response.axes:
+    if not response.score_axes:
         rows = np.array([[-GRID], [GRID], [3], [1e9], [-1e9]])
     present = jnp.ones(len(rows), bool)
-    residual_vectors = jnp.asarray(rows.T if response.axes else rows[:, 0], jnp.float32)
+    residual_vectors = jnp.asarray(rows.T if response.score_axes else rows[:, 0], jnp.float32)
     table = dpbt.Table(jnp.zeros((len(rows), 1)), present, present)
     bound = oblivious.leaf_sum_sensitivity(config)
     for weights in (

@@ -67,7 +67,7 @@ def test_a_fitted_estimator_has_the_attributes_of_scikit_learn_and_a_ledger(
     ledger = estimator.ledger_
     assert ledger.epsilon == pytest.approx(20.0, rel=1e-3)
     assert ledger.rows == 64
-    assert ledger.key == "release"
+    assert ledger.key_purpose == "release"
 
 
 REFUSED = [

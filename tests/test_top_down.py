@@ -270,7 +270,9 @@ def test_errors_of_rules_are_exact_beyond_float32():
     public = Public(np.float32(rows), np.float32(1), (), {})
     view = View(table, jnp.asarray(weights), Noise({"rule": jnp.float32(1)}), public)
     program = rule.one_rule(ADD_REMOVE).round.program
-    value = program_interpreters.replay_draws(program, {"rule": jnp.int32(0)}, view)["rule"].value
+    value = program_interpreters.replay_draws(program, {"rule": jnp.int32(0)}, view)[
+        "rule"
+    ].statistic
     errors = -(np.asarray(value.high, np.float64) + np.asarray(value.low, np.float64))
     total = GRID * (rows - 1) + 1
     np.testing.assert_array_equal(errors, [0, total, total, 0, total - 1, 1])

@@ -218,7 +218,7 @@ def test_a_tuned_model_carries_the_ledger_of_its_choice(tmp_path):
         result = dpbt.tune(KEY, table_of_people(), candidates, selection)
     model_ledger = dpbt.ledger(result.model)
     assert 0.99 <= model_ledger.epsilon <= 1.0
-    assert model_ledger.key == "research"
+    assert model_ledger.key_purpose == "research"
     assert model_ledger.lines[:-1] == dpbt.ledger(candidates[result.candidate]).lines
     assert "best log_loss" in str(model_ledger)
     assert model_ledger.choice is not None

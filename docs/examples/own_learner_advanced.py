@@ -20,7 +20,7 @@ SPLIT = jnp.full(1, 4, jnp.int32)  # "age > 50": dpbt.domains.predicates(domain)
 
 
 def class_weights_of_sides(sums):
-    """Map sums over rows to the value of the draw: the class weights of both sides."""
+    """Map sums over rows to the statistic of the draw: the class weights of both sides."""
     products, totals = sums
     return trees.child_totals(products, totals, SPLIT)
 
@@ -36,7 +36,7 @@ def program(draw, table, weights, params, public):
     draw(
         "leaf",
         mechanisms.discrete_laplace,
-        boundary.Total(sums, class_weights_of_sides),
+        boundary.RowSum(sums, class_weights_of_sides),
         sensitivity=GRID,
         moved_outputs=1,
         theorem="a row is on one side, so it changes one class weight",

@@ -11,7 +11,7 @@ import jax
 
 import dpbt
 from dpbt import recipes
-from dpbt.training import processes
+from dpbt.training.blocks import processes
 
 address, count, number, folder, rows = sys.argv[1:]
 jax.distributed.initialize(address, int(count), int(number))

@@ -145,4 +145,4 @@ def labels_of_target(target: Target | None) -> np.ndarray:
     response = response_of_target(target)
     if response.is_number:
         return np.array([0.0, 0.5, 1.0], np.float32)
-    return np.arange(response.classes).astype(response.dtype)
+    return np.arange(response.num_classes).astype(response.target_dtype)

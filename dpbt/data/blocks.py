@@ -230,7 +230,7 @@ class BlockTable:
         return absent_rows(
             features=self.features,
             rows=rows,
-            dtype=column_types.response_of_target(self.target).dtype,
+            dtype=column_types.response_of_target(self.target).target_dtype,
             weighted=self.manifest.weighted,
         )
 

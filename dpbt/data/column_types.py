@@ -461,7 +461,7 @@ class Nominal(_WordReading, frozen=True):
     @property
     def response(self) -> Response:
         """The response that a model predicts for a target of these classes."""
-        return Response("uint8", len(self.values))
+        return Response(target_dtype="uint8", num_classes=len(self.values))
 
     @property
     def n_bins(self) -> int:
@@ -682,7 +682,12 @@ class Objective(Numeric, frozen=True, kw_only=True):
     @property
     def response(self) -> Response:
         """The response that a model predicts for a target with this objective."""
-        return Response("float32", 0, self.objective, self.level or 0.0)
+        return Response(
+            target_dtype="float32",
+            num_classes=0,
+            objective=self.objective,
+            level=self.level or 0.0,
+        )
 
     @property
     def score_units(self) -> ScoreUnits:
@@ -715,7 +720,7 @@ def target_with_objective(
     if not isinstance(target, Numeric):
         raise ValueError(
             f"objective={objective!r} is for a number in a declared range; the target is "
-            f"{response_of_target(target).words}"
+            f"{response_of_target(target).description}"
         )
     if objective == "squared" and level is None:
         if not isinstance(target, Objective):

@@ -466,7 +466,7 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
         raise ValueError("a model that predicts a number has no classes")
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     words = [_as_plain_word(word) for word in class_list]
-    count = response_of_target(target).classes
+    count = response_of_target(target).num_classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
         for word in words
@@ -532,7 +532,7 @@ def _parse_saved_model(file: _File) -> SavedModel:
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    splits, axes = _parse_splits(file), response_of_target(file.target).axes
+    splits, axes = _parse_splits(file), response_of_target(file.target).score_axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")

@@ -768,7 +768,7 @@ def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
         model_ledger = structs.replace(model_ledger, lines=lines, choice=choice)
     if key_purpose is None:
         return model_ledger
-    return structs.replace(model_ledger, key=key_purpose)
+    return structs.replace(model_ledger, key_purpose=key_purpose)
 
 
 def statement(

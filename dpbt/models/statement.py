@@ -276,7 +276,7 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
     choice = _ONE_MODEL if ledger.choice is None else _BEST_MODEL
     num_candidates = ledger.choice and ledger.choice.candidates
     unknown_key = "key: not known here; the statement of a fitted model names its kind"
-    key = accounting.KEY_PURPOSE_TEXTS.get(ledger.key or "", unknown_key)
+    key = accounting.KEY_PURPOSE_TEXTS.get(ledger.key_purpose or "", unknown_key)
     secret = " Whoever has the key can subtract the noise, so it must stay secret or be lost."
     samplers = f"by samplers of FLOAT: {accounting.FLOAT_SAMPLERS_TEXT}."
     if ledger.has_bounded_samplers:
@@ -296,7 +296,7 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
         chosen=choice["chosen"].format(num_candidates),
         choices=choice["choices"].format(num_candidates),
         samplers=samplers,
-        key=f"{key[0].upper()}{key[1:]}.{secret if ledger.key == 'release' else ''}",
+        key=f"{key[0].upper()}{key[1:]}.{secret if ledger.key_purpose == 'release' else ''}",
     )
 
 
@@ -355,7 +355,7 @@ def facts_of_model(about: Any) -> dict[str, str]:
         return {}
     target, answers = about.target, " or ".join(map(str, about.classes or ()))
     if isinstance(target, Numeric):
-        answers = f"{target.response.words} from {target.low:g} to {target.high:g}"
+        answers = f"{target.response.description} from {target.low:g} to {target.high:g}"
     facts = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
     if answers:
         facts["Predicts"] = answers

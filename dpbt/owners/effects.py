@@ -234,7 +234,7 @@ def models_with_redrawn_noise(model: Model) -> list[Model]:
     forks.check_jax_can_run()
     absent_row = Table(
         bins=jnp.zeros((1, model.features), model.dtype),
-        target=jnp.zeros(1, recipe.learner.response.dtype),
+        target=jnp.zeros(1, recipe.learner.response.target_dtype),
         present=jnp.zeros(1, bool),
         splits=model.splits,
     )

@@ -141,7 +141,7 @@ def preview(
     _check_domains_and_memory(recipes, public, domain)
     target, lines = recipes[0].target, []
     response = column_types.response_of_target(target)
-    counts = np.zeros(response.classes)  # 0 for a number
+    counts = np.zeros(response.num_classes)  # 0 for a number
     class_shares = None if shares is None else _normalised_class_shares(shares, response)
     settings = [
         (signal_of_rows, recipe)
@@ -165,7 +165,7 @@ def preview(
             runs.append(_run_and_measure_accuracy(key, rows, recipe=recipe, target=target))
             if not response.is_number:
                 labels = np.asarray(rows.table.target).astype(int)
-                counts = counts + np.bincount(labels, minlength=response.classes)
+                counts = counts + np.bincount(labels, minlength=response.num_classes)
         lines.append(_preview_line_of_runs(recipe, signal_of_rows, runs))
     measured_shares = tuple((counts / max(counts.sum(), 1)).tolist())
     return Preview(
@@ -222,10 +222,12 @@ def _normalised_class_shares(shares: Sequence[float], response: Response) -> np.
     if response.is_number:
         raise ValueError("shares are of classes, and the recipe predicts a number")
     values = np.asarray(shares, np.float64)
-    is_valid = values.shape == (response.classes,) and np.all(np.isfinite(values) & (values > 0))
+    is_valid = values.shape == (response.num_classes,) and np.all(
+        np.isfinite(values) & (values > 0)
+    )
     if not is_valid:
         raise ValueError(
-            f"shares must be {response.classes} numbers above 0, one for each class, got "
+            f"shares must be {response.num_classes} numbers above 0, one for each class, got "
             f"{show_value(shares)}"
         )
     return values / values.sum()
@@ -315,7 +317,7 @@ def _draw_training_and_test_rows(
         return _split_public_rows(public, num_rows, rng)
     total, response = num_rows + _NUM_TEST_ROWS, column_types.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
-    explained = _sum_of_random_curves(domain, bins, axes=response.axes, rng=rng)
+    explained = _sum_of_random_curves(domain, bins, axes=response.score_axes, rng=rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
     deviation = np.sqrt(1 - signal)
     hidden_numbers = explained + deviation * rng.normal(size=explained.shape)
@@ -326,7 +328,9 @@ def _draw_training_and_test_rows(
         hidden_numbers, explained = hidden_numbers + offsets, explained + offsets
     table = Table(
         bins=jnp.asarray(bins, jnp.uint8),
-        target=jnp.asarray(_labels_of_hidden_numbers(hidden_numbers, response), response.dtype),
+        target=jnp.asarray(
+            _labels_of_hidden_numbers(hidden_numbers, response), response.target_dtype
+        ),
         present=jnp.arange(total) < num_rows,
         splits=domains.splits(domain),
     )
@@ -393,7 +397,7 @@ def _labels_of_hidden_numbers(hidden_numbers: np.ndarray, response: Response) ->
     """The label of each row by its hidden number, f64[N] or f64[K, N]: a class or a position."""
     if response.is_number:
         return np.clip(0.4 + 0.15 * hidden_numbers, 0, 1)
-    return hidden_numbers.argmax(axis=0) if response.axes else hidden_numbers > 0
+    return hidden_numbers.argmax(axis=0) if response.score_axes else hidden_numbers > 0
 
 
 class _AccuracyAndBaseline(NamedTuple):

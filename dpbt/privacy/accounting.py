@@ -190,7 +190,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             t.
         unprotected: in words, the private statistics that the calibration reads without paying for
             them. If it is not empty, `epsilon` is the paper's claim and not a proof.
-        key: "release" or "research"; None if the key of the release is undeclared.
+        key_purpose: "release" or "research"; None if the key of the release is undeclared.
         rows: the recipe's `rows`; None if undeclared.
         max_rows_per_user: the largest number of rows that one person has. Sensitivities are for all
             of them together.
@@ -205,7 +205,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     lines: tuple[Line, ...]
     delta: Fraction = 0.0
     unprotected: tuple[str, ...] = ()
-    key: Annotated[str, Meta(pattern="^(release|research)$")] | None = None
+    key_purpose: Annotated[str, Meta(pattern="^(release|research)$")] | None = msgspec.field(
+        default=None, name="key"
+    )
     rows: Rows | None = None
     max_rows_per_user: RowsOfPerson = 1
     parts: tuple[Ledger, ...] = ()
@@ -478,8 +480,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
             f"UNPROTECTED: {reading}; epsilon is the paper's claim and not a proof"
             for reading in self.unprotected
         ]
-        if self.key:
-            lines.append(KEY_PURPOSE_TEXTS[self.key])
+        if self.key_purpose:
+            lines.append(KEY_PURPOSE_TEXTS[self.key_purpose])
         return lines
 
     def _legend_lines(self) -> list[str]:
@@ -546,7 +548,6 @@ def compose_ledgers(ledgers: Sequence[Ledger], delta: float | None = None) -> Le
         )
 
     first = parts[0]
-    keys = {part.key for part in parts}
     return Ledger(
         relation=first.relation,
         lines=tuple(
@@ -560,12 +561,20 @@ def compose_ledgers(ledgers: Sequence[Ledger], delta: float | None = None) -> Le
             for number, part in enumerate(parts, 1)
             for reading in part.unprotected
         ),
-        key="research" if "research" in keys else "release" if keys == {"release"} else None,
+        key_purpose=_key_purpose_of_sum(parts),
         rows=first.rows if len({part.rows for part in parts}) == 1 else None,
         max_rows_per_user=first.max_rows_per_user,
         parts=parts,
         limits_users=all(part.limits_users for part in parts),
     )
+
+
+def _key_purpose_of_sum(parts: Sequence[Ledger]) -> str | None:
+    """The purpose of the keys of all parts: "research" if any is of a seed; None if unknown."""
+    purposes = {part.key_purpose for part in parts}
+    if "research" in purposes:
+        return "research"
+    return "release" if purposes == {"release"} else None
 
 
 def _check_can_be_composed(parts: Sequence[Ledger]) -> None:
@@ -705,4 +714,6 @@ def _describe_release_in_sum(release_number: int, release_ledger: Ledger) -> str
         text += f", delta = {release_ledger.delta:g}"
     if release_ledger.rows is not None:
         text += f", rows = {release_ledger.rows}"
-    return text if release_ledger.key is None else f"{text}, {release_ledger.key} key"
+    return (
+        text if release_ledger.key_purpose is None else f"{text}, {release_ledger.key_purpose} key"
+    )

@@ -55,21 +55,22 @@ from dpbt.types import (
 
 
 @dataclasses.dataclass(frozen=True, repr=False)
-class Total:
+class RowSum:
     """A sum over rows, and the public function that maps it to the statistic of a draw.
 
     Attributes:
-        parts: i32[...], or a pytree of such arrays: the sum over the rows of a table.
-        after: (sum over all rows, *public) -> the value of the draw. The sum is i32 for a table in
-            memory, and whole numbers in float64, within `variates.double_precision`, for a table in
-            blocks. Pass the same function in each call, because programs are compiled for it.
-        public: the other arguments of `after`: arrays, or None, that depend on earlier releases and
-            on no private row.
+        sums: i32[...], or a pytree of such arrays: the sum over the rows of a table.
+        to_statistic: (sum over all rows, *public inputs) -> the statistic of the draw. The sum is
+            i32 for a table in memory, and whole numbers in float64, within
+            `variates.double_precision`, for a table in blocks. Pass the same function in each call,
+            because programs are compiled for it.
+        public_inputs: the other arguments of `to_statistic`: arrays, or None, that depend on
+            earlier releases and on no private row.
     """
 
-    parts: Any
-    after: Callable[..., Any] = lambda total: total
-    public: tuple[Any, ...] = dataclasses.field(default=(), kw_only=True)
+    sums: Any
+    to_statistic: Callable[..., Any] = lambda sums: sums
+    public_inputs: tuple[Any, ...] = dataclasses.field(default=(), kw_only=True)
 
     __repr__ = redacted_repr
 
@@ -84,15 +85,15 @@ def is_static(number: Any) -> bool:
 class DrawSpec:
     """One draw as the program requests it, or without its private value as the ledger describes it.
 
-    As a pytree its leaves are `scale`, `max_sensitivity` and `public`, unless they are `is_static`.
-    All other fields are static.
+    As a pytree its leaves are `scale`, `max_sensitivity` and `public_inputs`, unless they are
+    `is_static`. All other fields are static.
 
     Attributes:
         site, mechanism, moved_outputs, theorem, num_payments, releases, unit: as `Draw` has them.
-        total: the private sum over rows, or the value if that is no `Total`. A description holds
-            its shapes instead.
-        after: as `Total` has it; None if the value is no `Total`.
-        public: as `Total` has it.
+        private_input: the private sum over rows of a `RowSum`, or the statistic itself if the
+            program states none. A description holds its shapes instead.
+        to_statistic: as `RowSum` has it; None if the program states no `RowSum`.
+        public_inputs: as `RowSum` has them.
         scale: the scale of the mechanism's noise.
         max_sensitivity: the largest sensitivity, in the norm of the mechanism; public, and
             independent of every release.
@@ -102,9 +103,9 @@ class DrawSpec:
 
     site: Site
     mechanism: Mechanism
-    total: Any
-    after: Callable[..., Any] | None
-    public: tuple[Any, ...]
+    private_input: Any
+    to_statistic: Callable[..., Any] | None
+    public_inputs: tuple[Any, ...]
     scale: Any
     max_sensitivity: Any
     moved_outputs: int | None
@@ -120,7 +121,9 @@ class DrawSpec:
         """The traced fields as the one child, and the static fields."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         names = [
-            name for name in ("scale", "max_sensitivity", "public") if not is_static(fields[name])
+            name
+            for name in ("scale", "max_sensitivity", "public_inputs")
+            if not is_static(fields[name])
         ]
         traced = {name: fields.pop(name) for name in names}
         return (traced,), tuple(fields.items())
@@ -131,18 +134,20 @@ class DrawSpec:
         return cls(**dict(static), **traced[0])
 
     @property
-    def value(self) -> Value:
-        """The private value of the draw, of the rows of the view that the program reads."""
-        return self.total if self.after is None else self.after(self.total, *self.public)
+    def statistic(self) -> Value:
+        """The private statistic that the mechanism draws from."""
+        if self.to_statistic is None:
+            return self.private_input
+        return self.to_statistic(self.private_input, *self.public_inputs)
 
     @functools.cached_property
     def output(self) -> jax.ShapeDtypeStruct:
         """The shape and the dtype of the output of the draw."""
-        value = self.total
-        if self.after is not None:
-            value = jax.eval_shape(self.after, value, *self.public)
+        statistic = self.private_input
+        if self.to_statistic is not None:
+            statistic = jax.eval_shape(self.to_statistic, statistic, *self.public_inputs)
 
-        leaves, structure = jax.tree.flatten(value)
+        leaves, structure = jax.tree.flatten(statistic)
         types_of_leaves = tuple(
             leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
         )
@@ -242,7 +247,7 @@ class Draw:
         self,
         site: Site,
         mechanism: Mechanism,
-        value: Value | Total,
+        statistic: Value | RowSum,
         *,
         theorem: str,
         sensitivity: Numbers | Sensitivity = 0.0,
@@ -253,7 +258,7 @@ class Draw:
         releases: str = "",
         unit: str = "",
     ) -> Array:
-        """The output of a mechanism on a private value.
+        """The output of a mechanism on a private statistic.
 
         Its scale is the sensitivity times the multiplier that the budget holds for the site
         (`budget_group_of_site`), so the ledger prices the multiplier that runs.
@@ -261,12 +266,13 @@ class Draw:
         Args:
             site: the name of the draw, unique in its program.
             mechanism: the mechanism that draws the output.
-            value: the private statistic, an array or `mechanisms.Scores`; it leaves through the
-                mechanism alone. A `Total` declares a sum over rows.
+            statistic: the private statistic, an array or `mechanisms.Scores`; it leaves through the
+                mechanism alone. A `RowSum` declares a sum over rows.
             theorem: where the sensitivity is proved.
-            sensitivity: how far one row moves the value, in the norm of `mechanism_types.price`:
-                L1, L2, or for selections the range of the change of scores. A `Sensitivity` states
-                both norms. It may depend on earlier releases if `max_sensitivity` does not.
+            sensitivity: how far one row moves the statistic, in the norm of
+                `mechanism_types.price`: L1, L2, or for selections the range of the change of
+                scores. A `Sensitivity` states both norms. It may depend on earlier releases if
+                `max_sensitivity` does not.
             moved_outputs: how many independent outputs one row moves, whatever `num_payments` is;
                 None for draws that never read the rows.
             max_sensitivity: public, the largest possible sensitivity, if the sensitivity depends on
@@ -297,13 +303,13 @@ class Draw:
         has_stated_scale = scale is not None
         if scale is None:
             scale = jnp.asarray(sensitivity, jnp.float32)  # `run_program` multiplies it
-        is_total = isinstance(value, Total)
+        is_row_sum = isinstance(statistic, RowSum)
         spec = DrawSpec(
             site=site,
             mechanism=mechanism,
-            total=value.parts if is_total else value,
-            after=value.after if is_total else None,
-            public=value.public if is_total else (),
+            private_input=statistic.sums if is_row_sum else statistic,
+            to_statistic=statistic.to_statistic if is_row_sum else None,
+            public_inputs=statistic.public_inputs if is_row_sum else (),
             scale=scale,
             max_sensitivity=sensitivity if max_sensitivity is None else max_sensitivity,
             moved_outputs=moved_outputs,

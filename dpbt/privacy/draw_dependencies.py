@@ -39,8 +39,9 @@ class DrawDependencies(NamedTuple):
 
     Attributes:
         spec: the draw, with shapes in place of traced numbers.
-        total_sources: the sources of its sum, or of its value if that is no `Total`.
-        public_sources: those of `Total.public`.
+        private_input_sources: the sources of its sum over rows, or of its statistic if that is no
+            `RowSum`.
+        public_input_sources: those of `RowSum.public_inputs`.
         scale_sources: those of the scale.
         max_sensitivity_sources: those of the largest sensitivity.
         max_sensitivity_formula: a digest of the operations that compute the largest sensitivity
@@ -49,8 +50,8 @@ class DrawDependencies(NamedTuple):
     """
 
     spec: DrawSpec
-    total_sources: set[Source]
-    public_sources: set[Source]
+    private_input_sources: set[Source]
+    public_input_sources: set[Source]
     scale_sources: set[Source]
     max_sensitivity_sources: set[Source]
     max_sensitivity_formula: str
@@ -174,8 +175,8 @@ def _trace_dependencies_of_phase(
 class _DrawNumbers(NamedTuple):
     """The numbers of a draw, each a pytree with one entry for each array, such as its sources."""
 
-    total: Any
-    public: Any
+    private_input: Any
+    public_inputs: Any
     scale: Any
     max_sensitivity: Any
 
@@ -206,7 +207,12 @@ def trace_draw_dependencies(
         numbers_of_draws: list[_DrawNumbers] = []
 
         def answer(spec: DrawSpec) -> Array:
-            numbers = _DrawNumbers(spec.total, spec.public, spec.scale, spec.max_sensitivity)
+            numbers = _DrawNumbers(
+                private_input=spec.private_input,
+                public_inputs=spec.public_inputs,
+                scale=spec.scale,
+                max_sensitivity=spec.max_sensitivity,
+            )
             numbers_of_draws.append(jax.tree.map(jnp.asarray, numbers))
             return outputs[spec.site]
 
@@ -242,8 +248,8 @@ def trace_draw_dependencies(
     return [
         DrawDependencies(
             spec=spec,
-            total_sources=_union_of_sources(of_draw.total),
-            public_sources=_union_of_sources(of_draw.public),
+            private_input_sources=_union_of_sources(of_draw.private_input),
+            public_input_sources=_union_of_sources(of_draw.public_inputs),
             scale_sources=_union_of_sources(of_draw.scale),
             max_sensitivity_sources=_union_of_sources(of_draw.max_sensitivity),
             max_sensitivity_formula=next(formulas),
@@ -306,8 +312,8 @@ def check_prices_are_public(
 
     Args:
         draws: the draws of a program.
-        must_ignore_rows: whether scales and `Total.public` must not depend on rows. A paper's
-            calibration may lack this protection.
+        must_ignore_rows: whether scales and `RowSum.public_inputs` must not depend on rows. A
+            paper's calibration may lack this protection.
 
     Raises:
         ValueError: naming the draw and its sources. Also for a mechanism of the user's own that has
@@ -324,7 +330,7 @@ def check_prices_are_public(
         if mechanism.price.reads_rows:
             _check_price_of_draw_from_rows(draw, must_ignore_rows=must_ignore_rows)
             continue
-        sources = draw.total_sources | draw.public_sources | draw.scale_sources
+        sources = draw.private_input_sources | draw.public_input_sources | draw.scale_sources
         if ROWS in sources or library_mechanism is None:
             raise ValueError(
                 f"the draw {site!r} costs nothing, so it must be one of the library's uniform "
@@ -336,10 +342,10 @@ def _check_price_of_draw_from_rows(draw: DrawDependencies, *, must_ignore_rows: 
     """Refuse a draw that reads rows if its price depends on rows or on earlier releases."""
     spec, site = draw.spec, draw.spec.site
     norm = spec.mechanism.price.norm
-    if must_ignore_rows and ROWS in draw.public_sources:
+    if must_ignore_rows and ROWS in draw.public_input_sources:
         raise ValueError(
-            f"what Total.after of the draw {site!r} reads follows from the private rows; "
-            "public= is for what is public, and what follows from rows is in the sum"
+            f"what RowSum.to_statistic of the draw {site!r} reads follows from the private rows; "
+            "public_inputs= is for what is public, and what follows from rows is in the sum"
         )
     if norm not in ("l1", "l2", "range"):
         raise ValueError(f"{spec.mechanism.name} must be priced by l1, l2 or range, got {norm}")

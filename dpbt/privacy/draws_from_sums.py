@@ -19,7 +19,7 @@ from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.privacy.mechanisms import SATURATION
 from dpbt.types import Array, Site
 
-Totals = dict[Site, Any]
+SumsBySite = dict[Site, Any]
 """Site -> int64[...], or a pytree of such arrays: private sums over rows."""
 
 WideRelease = dict[Site, np.ndarray]
@@ -29,7 +29,7 @@ MAX_LARGE_OUTPUT = 2**52
 """Releases of large tables are clamped to +-2^52, which float64 and int64 hold exactly."""
 
 
-def add_block_sums(sums_so_far: Totals | None, block_sums: Mapping[Site, Any]) -> Totals:
+def add_block_sums(sums_so_far: SumsBySite | None, block_sums: Mapping[Site, Any]) -> SumsBySite:
     """Add the sums over a block of rows to those so far, in int64.
 
     None for no sums so far.
@@ -45,14 +45,14 @@ def add_block_sums(sums_so_far: Totals | None, block_sums: Mapping[Site, Any]) -
 
 
 def draw_from_sums(
-    key: Array, totals: Totals, draw_specs: Mapping[Site, DrawSpec], *, has_small_sums: bool
+    key: Array, sums: SumsBySite, draw_specs: Mapping[Site, DrawSpec], *, has_small_sums: bool
 ) -> WideRelease:
     """Draw the release of a program from the sums over all rows.
 
     Args:
         key: the key of the program's noise, as `program_interpreters.sample_release` takes it.
-        totals: the sum of each site that is drawn.
-        draw_specs: the mechanism, scale and value of the draw at each site.
+        sums: the sum over all rows of each site that is drawn.
+        draw_specs: the mechanism, the scale and the map `to_statistic` of the draw at each site.
         has_small_sums: whether the table has at most `types.MAX_ROWS` rows, so that its releases
             are int32.
 
@@ -61,16 +61,22 @@ def draw_from_sums(
         +-`MAX_LARGE_OUTPUT`. The output of a selection is int32.
     """
     release: WideRelease = {}
-    for site, total in totals.items():
+    for site, sum_over_rows in sums.items():
         spec = draw_specs[site]
-        assert spec.after is not None  # `pass_stages.stages_of_phase` refuses a draw without it
+        # `pass_stages.stages_of_phase` refuses a draw without it.
+        assert spec.to_statistic is not None
         scale = jnp.asarray(spec.scale, jnp.float32)
         with variates.double_precision():
-            total_f64 = jax.tree.map(lambda array: np.asarray(array, np.float64), total)
+            sum_f64 = jax.tree.map(lambda array: np.asarray(array, np.float64), sum_over_rows)
             noise_key = site_key(key, site)
             output = np.asarray(
                 _sample_draw_from_sum(
-                    noise_key, total_f64, spec.public, scale, spec.mechanism, spec.after
+                    noise_key,
+                    sum_f64,
+                    public_inputs=spec.public_inputs,
+                    scale=scale,
+                    mechanism=spec.mechanism,
+                    to_statistic=spec.to_statistic,
                 )
             )
         if spec.mechanism.is_selection:
@@ -83,14 +89,15 @@ def draw_from_sums(
     return release
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("mechanism", "after"))
+@compilation.jit_with_bounded_cache(static_argnames=("mechanism", "to_statistic"))
 def _sample_draw_from_sum(
     key: Array,
-    total: Any,
+    sum_over_rows: Any,
+    *,
     public_inputs: tuple[Any, ...],
     scale: Array,
     mechanism: Mechanism,
-    after: Callable[..., Any],
+    to_statistic: Callable[..., Any],
 ) -> Array:
     """Sample the output of one draw from its sum in f64: in f64, or the index of a selection.
 
@@ -98,16 +105,18 @@ def _sample_draw_from_sum(
 
     Args:
         key: the key of the site.
-        total: the sum, f64[...] or a pytree of such arrays.
-        public_inputs: what `after` reads besides the sum.
+        sum_over_rows: f64[...] or a pytree of such arrays.
+        public_inputs: what `to_statistic` reads besides the sum.
         scale: of the noise.
         mechanism: of the draw.
-        after: (total, *public inputs) -> the value of the draw.
+        to_statistic: (sum over rows, *public inputs) -> the statistic of the draw.
     """
-    value = after(total, *public_inputs)
-    if not mechanism.is_selection and value.dtype != np.float64:
-        raise ValueError(f"the value of a draw from large sums must be float64, got {value.dtype}")
-    return mechanism.sample(key, value, scale)
+    statistic = to_statistic(sum_over_rows, *public_inputs)
+    if not mechanism.is_selection and statistic.dtype != np.float64:
+        raise ValueError(
+            f"the value of a draw from large sums must be float64, got {statistic.dtype}"
+        )
+    return mechanism.sample(key, statistic, scale)
 
 
 def round_int64_release_to_float32(release: Mapping[Site, np.ndarray]) -> dict[Site, Array]:

@@ -36,15 +36,17 @@ def group_draws_into_stages(draws: Sequence[DrawDependencies]) -> Stages:
     """Group the draws from sums of a program into stages, in order.
 
     A sum may depend on draws of earlier stages. Draws are made in the order of the program, because
-    the scale and the `Total.public` of a draw may depend on all draws before it, but never on rows.
+    the scale and the `RowSum.public_inputs` of a draw may depend on all draws before it, but never
+    on rows.
 
     Args:
         draws: all draws of the program, in its order.
 
     Raises:
-        ValueError: for a draw that reads rows and is of no `Total`, or by a mechanism of the user's
-            own; for sums that are not int32; for a draw whose scale or `Total.public` depends on
-            rows; and for public randomness that depends on draws from sums.
+        ValueError: for a draw that reads rows and is of no `RowSum`, or by a mechanism of the
+            user's own; for sums that are not int32; for a draw whose scale or
+            `RowSum.public_inputs` depends on rows; and for public randomness that depends on draws
+            from sums.
     """
     summed_draws = [draw for draw in draws if draw.spec.mechanism.price.reads_rows]
     for draw in summed_draws:
@@ -57,7 +59,7 @@ def group_draws_into_stages(draws: Sequence[DrawDependencies]) -> Stages:
         _check_numbers_known_before_pass(draw, summed_sites)
         if site not in summed_sites:
             continue
-        if not stages or draw.total_sources & set(stages[-1]):
+        if not stages or draw.private_input_sources & set(stages[-1]):
             stages.append([])
         stages[-1].append(site)
     return tuple(map(tuple, stages))
@@ -65,22 +67,22 @@ def group_draws_into_stages(draws: Sequence[DrawDependencies]) -> Stages:
 
 def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
     """Refuse a draw that reads rows in any other way than by sums of int32 over them."""
-    dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.total)}
-    if spec.after is None or dtypes != {"int32"}:
+    dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.private_input)}
+    if spec.to_statistic is None or dtypes != {"int32"}:
         raise ValueError(
-            f"the draw {spec.site!r} is of no boundary.Total of int32, got {sorted(dtypes)}: it "
+            f"the draw {spec.site!r} is of no boundary.RowSum of int32, got {sorted(dtypes)}: it "
             "has no sums over rows"
         )
     if spec.mechanism.name not in mechanisms.BY_NAME:
         raise ValueError(
-            f"{spec.mechanism.name} has no draw from large totals, as {spec.site!r} needs"
+            f"{spec.mechanism.name} has no draw from large sums, as {spec.site!r} needs"
         )
 
 
 def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
     """Refuse a draw whose scale or public inputs depend on rows of the pass that they precede."""
-    asked_sources = draw.public_sources | draw.scale_sources
-    sources = draw.total_sources | asked_sources
+    asked_sources = draw.public_input_sources | draw.scale_sources
+    sources = draw.private_input_sources | asked_sources
     follows_from_sums = draw.spec.site not in summed_sites and sources & summed_sites
     if ROWS in asked_sources or follows_from_sums:
         raise ValueError(

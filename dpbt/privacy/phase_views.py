@@ -1,8 +1,8 @@
 """The view of a phase's program, built by the same steps when it is priced and when it runs.
 
 The ledger describes the view of one absent row (`draw_specs`), and a run builds the view of its
-rows (`training.scan`, `training.passes`). Both use the steps in this module: public information
-after the prologue and in a round, the weights of the rows, their leaves, and the view.
+rows (`training.scan`, `training.blocks.passes`). Both use the steps in this module: public
+information after the prologue and in a round, the weights of the rows, their leaves, and the view.
 
 Public information is computed from public information alone, and every function of an author is
 traced by itself (`isolation`).
@@ -103,7 +103,7 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
     """
     prologue = learner.prologue
     if prologue is None:
-        zeros = jnp.zeros(learner.response.axes, jnp.float32)
+        zeros = jnp.zeros(learner.response.score_axes, jnp.float32)
         return public._replace(initial_score=zeros)
 
     def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
@@ -214,7 +214,7 @@ def view_of_absent_row(
     """
     rows = recipe_phase.learner.training.prepare(absent_row)
     scores = jnp.zeros(
-        (*recipe_phase.weight_update_of_phase.response.axes, *rows.present.shape), jnp.float32
+        (*recipe_phase.weight_update_of_phase.response.score_axes, *rows.present.shape), jnp.float32
     )
     weighed = weigh_rows(recipe_phase, rows, scores, context)
     return view_of_phase(recipe_phase, rows, weighed, params, context.public)

@@ -57,7 +57,7 @@ def sample_release(
         root = public_key if spec.mechanism.public else key
         if root is None:
             raise missing_public_key_error(spec.site)
-        output = spec.mechanism.sample(site_key(root, spec.site), spec.value, spec.scale)
+        output = spec.mechanism.sample(site_key(root, spec.site), spec.statistic, spec.scale)
         return output, output
 
     return trace_then_check_prices_then_run(program, answer, view, priced_draws)
@@ -97,7 +97,7 @@ def log_prob_by_site(program: Program, release: Release, view: View) -> dict[Sit
     def log_density_by_site(release: Release, view: View) -> dict[Site, Array]:
         specs = replay_draws(program, release, view)
         return {
-            site: jnp.sum(spec.mechanism.log_prob(release[site], spec.value, spec.scale))
+            site: jnp.sum(spec.mechanism.log_prob(release[site], spec.statistic, spec.scale))
             for site, spec in specs.items()
         }
 
@@ -137,12 +137,12 @@ def compare_views(
 
 def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
     """The privacy loss of one draw between two views, which request it as `spec` and `other`."""
-    mechanism, value, other_value = spec.mechanism, spec.value, other.value
-    log_density = mechanism.log_prob(output, value, spec.scale)
-    other_log_density = mechanism.log_prob(output, other_value, other.scale)
+    mechanism, statistic, other_statistic = spec.mechanism, spec.statistic, other.statistic
+    log_density = mechanism.log_prob(output, statistic, spec.scale)
+    other_log_density = mechanism.log_prob(output, other_statistic, other.scale)
     return DrawComparison(
         log_ratio=jnp.sum(log_density - other_log_density),
-        worst_loss=mechanism.divergence(value, spec.scale, other_value, other.scale),
+        worst_loss=mechanism.divergence(statistic, spec.scale, other_statistic, other.scale),
     )
 
 
@@ -193,7 +193,9 @@ def _remove_private_value(spec: DrawSpec) -> DrawSpec:
         name: number if is_static(number) else jnp.asarray(number, jnp.float32)
         for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
     }
-    return dataclasses.replace(spec, total=jax.eval_shape(lambda: spec.total), **numbers)
+    return dataclasses.replace(
+        spec, private_input=jax.eval_shape(lambda: spec.private_input), **numbers
+    )
 
 
 def sample_public_draws(program: Program, public_key: Array, view: View) -> Release:
@@ -210,7 +212,7 @@ def sample_public_draws(program: Program, public_key: Array, view: View) -> Rele
         if not spec.mechanism.public:
             return jnp.zeros_like(spec.output)
         key = site_key(public_key, spec.site)
-        outputs[spec.site] = spec.mechanism.sample(key, spec.value, spec.scale)
+        outputs[spec.site] = spec.mechanism.sample(key, spec.statistic, spec.scale)
         return outputs[spec.site]
 
     run_program(program, answer, view)
@@ -252,12 +254,12 @@ def sum_rows_of_stage(
             assert spec.mechanism.sample_at_row_indices is not None
             key = site_key(stage_inputs.key, spec.site)
             return spec.mechanism.sample_at_row_indices(
-                key, spec.value, spec.scale, stage_inputs.first_row_index
+                key, spec.statistic, spec.scale, stage_inputs.first_row_index
             ), None
         output = stage_inputs.outputs.get(spec.site, jnp.zeros_like(spec.output))
-        return output, spec.total if spec.site in stage else None
+        return output, spec.private_input if spec.site in stage else None
 
-    totals = trace_then_check_prices_then_run(
+    sums = trace_then_check_prices_then_run(
         program, answer, view, priced_draws, answers_are_released=False
     )
-    return {site: totals[site] for site in stage}
+    return {site: sums[site] for site in stage}

@@ -146,9 +146,13 @@ def additive(
     than trees, and where they act together it is less; `auto` is for both. Its numbers are set from
     public quantities, and nothing is tuned.
 
+    Where the signal of a number or of a count is so weak that the model of `auto` is a constant,
+    this model is the same constant, and says so. An argument that sets the rounds, their step or
+    size, or a share of the budget asks for curves instead.
+
     Arguments of type ArrayLike may be arrays, as `auto` takes them. Settings that differ in the
-    histograms, in the number of bins of the target, or in whether a round releases all columns, run
-    several programs.
+    histograms, in the number of bins of the target, in whether a round releases all columns, or in
+    whether the model is a constant, run several programs.
 
     `dpbt.recipes` explains the arguments that all recipes share.
 
@@ -221,10 +225,18 @@ def additive(
     else:
         max_learning_rate = check_interval("learning_rate", learning_rate, POSITIVE_INTERVAL)
 
-    # What is drawn once follows from public quantities, as for `auto` of fine columns.
+    # What is drawn once follows from public quantities, as for `auto` of fine columns, and so does
+    # where the model is a constant, unless an option asks for curves.
     columns = ColumnCounts(num_columns=len(domain), num_fine=len(domain))
+    options_of_curves = (
+        *(rounds, step, learning_rate, resolutions),
+        *(marginals_fraction, scores_fraction),
+    )
     numbers_by_setting = choose_numbers_of_settings(
-        request, columns, task.response, allows_constant=False
+        request,
+        columns,
+        task.response,
+        allows_constant=all(option is None for option in options_of_curves),
     )
     releases_vector_by_setting = (
         [True] * len(numbers_by_setting)
@@ -235,6 +247,7 @@ def additive(
         (
             numbers.one_time_draws.target_bins,
             numbers.has_histograms and marginals_fraction is None,
+            numbers.is_constant,
             releases_vector,
         )
         for numbers, releases_vector in zip(
@@ -294,6 +307,7 @@ def additive(
         task,
         one_time_draws=one_time_draws,
         total_step=total_step,
+        is_constant=numbers_by_setting[0].is_constant,
     )
 
 

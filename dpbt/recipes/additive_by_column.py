@@ -7,7 +7,7 @@ import numpy as np
 
 from dpbt import types
 from dpbt.learners.additive.learner import additive_by_column
-from dpbt.recipes.auto_rule import max_move_of_leaf
+from dpbt.recipes.auto_rule import MAX_MOVE, max_move_of_leaf
 from dpbt.recipes.bins import BinsTask, OneTimeDraws
 from dpbt.recipes.building import PrivacyRequest
 from dpbt.recipes.trees_over_bins import (
@@ -33,6 +33,7 @@ def additive_recipe_by_column(
     *,
     one_time_draws: OneTimeDraws,
     total_step: np.ndarray,
+    is_constant: bool,
 ) -> types.Recipe:
     """Build the additive recipe of which every round releases one column.
 
@@ -42,16 +43,23 @@ def additive_recipe_by_column(
         one_time_draws: what is drawn once.
         total_step: the standard deviation of the noise that all rounds together add to the score of
             a row, in nats.
+        is_constant: whether the model is a constant: its rounds then move no score, and
+            `total_step` counts for nothing.
 
     Raises:
         ValueError: as `oblivious_recipe`.
     """
-    step_of_round = total_step / np.sqrt(request.rounds)
+    if is_constant:
+        numbers = TreeNumbers(step=0.0, limit=MAX_MOVE)
+    else:
+        step_of_round = total_step / np.sqrt(request.rounds)
+        numbers = TreeNumbers(step=step_of_round, limit=max_move_of_leaf(step_of_round))
     return oblivious_recipe(
         request,
         task,
         one_time_draws=one_time_draws,
         structure=TreeStructure(depth=_DEPTH_OF_COLUMN_TREES, attributes_per_tree=(1,)),
-        numbers=TreeNumbers(step=step_of_round, limit=max_move_of_leaf(step_of_round)),
+        numbers=numbers,
         learner_factory=_TREES_OF_ONE_COLUMN,
+        is_constant=is_constant,
     )

@@ -139,4 +139,5 @@ def auto(
         one_time_draws=numbers.one_time_draws,
         structure=numbers.structure,
         numbers=TreeNumbers(step=numbers.step, limit=numbers.limit, seed=seed),
+        is_constant=numbers_by_setting[0].is_constant,
     )

@@ -316,9 +316,19 @@ class AutoNumbers:
         return bool(self.one_time_draws.marginals_fraction > 0)
 
     @property
+    def is_constant(self) -> bool:
+        """Whether the model is a constant, because no tree moves a score; of one setting."""
+        return bool(self.step == 0)
+
+    @property
     def static_parts(self) -> tuple[Any, ...]:
         """Hashable: what the compiled program of one setting depends on."""
-        return self.structure, self.has_histograms, self.one_time_draws.target_bins
+        return (
+            self.structure,
+            self.has_histograms,
+            self.one_time_draws.target_bins,
+            self.is_constant,
+        )
 
 
 def signal_to_noise_strength(
@@ -562,8 +572,8 @@ def _num_rounds(
         growth = (signal / rule.coarse.reference_signal) ** rule.coarse.rounds_power
         return as_rounds(rule.coarse.rounds_at_reference * growth)
     rounds = as_rounds(rule.rounds_at_reference * (signal / rule.reference_signal) ** ROUNDS_POWER)
-    if response.classes > 2:
-        rounds = as_rounds(rounds * (2 / response.classes) ** rule.rounds_power_of_classes)
+    if response.num_classes > 2:
+        rounds = as_rounds(rounds * (2 / response.num_classes) ** rule.rounds_power_of_classes)
     return rounds
 
 

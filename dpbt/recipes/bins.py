@@ -96,7 +96,7 @@ class BinsTask:
         directions = tuple(int(monotone.get(name, 0)) for name in self.domain)
         if not any(directions):
             return ()
-        if self.response.axes:
+        if self.response.score_axes:
             raise ValueError(
                 "monotone constraints need one score, and several classes have one each"
             )
@@ -146,6 +146,7 @@ def recipe_over_bins(
     learner_factory: BinsLearnerFactory,
     params: types.Params,
     clip: ArrayLike | None = None,
+    draws_slope: bool = True,
 ) -> types.Recipe:
     """Build the recipe of a learner over the bins of a domain, with clipped weights.
 
@@ -157,6 +158,7 @@ def recipe_over_bins(
         params: the learner's numbers, whose noise is set here.
         clip: the largest weight of a row, or the largest residual of a number in spreads; None
             for the default of the response.
+        draws_slope: as `BinsConfig`.
 
     Raises:
         ValueError: as `oblivious_boost`.
@@ -179,6 +181,7 @@ def recipe_over_bins(
         response=response,
         monotone=directions,
         target_bins=int(target_bins),
+        draws_slope=draws_slope,
     )
     clipped = _clipped_weight_update(response, clip, norm=mechanism.price.norm)
     parts = RecipeParts(

@@ -107,6 +107,7 @@ def oblivious_recipe(
     structure: TreeStructure,
     numbers: TreeNumbers,
     learner_factory: TreeLearnerFactory = OBLIVIOUS_TREES,
+    is_constant: bool = False,
 ) -> types.Recipe:
     """Build a recipe of oblivious trees. The request is checked before, all other options here.
 
@@ -117,6 +118,7 @@ def oblivious_recipe(
         structure: the static options of the trees.
         numbers: the options of the trees that may have axes of settings.
         learner_factory: makes the learner that grows the trees.
+        is_constant: whether the model of every setting is a constant, because all steps are 0.
 
     Raises:
         ValueError: as `oblivious_boost`.
@@ -150,6 +152,7 @@ def oblivious_recipe(
         ),
         params=params,
         clip=numbers.clip,
+        draws_slope=not is_constant,
     )
 
 

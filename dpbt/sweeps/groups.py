@@ -9,7 +9,7 @@ import numpy as np
 
 from dpbt.data import domains
 from dpbt.sweeps.grid import Setting, Sweep, Task
-from dpbt.training import absent_row, checks, table_preparation
+from dpbt.training import checks, steps, table_preparation
 from dpbt.training.scan import num_recurring_structures_to_cache
 from dpbt.types import Recipe, Table
 from dpbt.types.recipe import recipe_compilation_signature, stack_recipes
@@ -120,10 +120,10 @@ def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
     The recipe is that of a `Group`, with a leading axis of settings.
     """
     setting = jax.tree.map(lambda leaf: jnp.asarray(leaf)[0], recipe)
-    hypothesis = jax.eval_shape(absent_row.hypothesis_shapes_after_zero_prologue, setting)
+    hypothesis = jax.eval_shape(steps.hypothesis_shapes_after_zero_prologue, setting)
     width = max(leaf.shape[-1] for leaf in jax.tree.leaves(hypothesis) if leaf.shape)
     rows, *other_lengths = shape_of_table(table)
-    scores_of_row = math.prod(recipe.learner.response.axes)
+    scores_of_row = math.prod(recipe.learner.response.score_axes)
     return (
         rows * (width + 32 * scores_of_row + 2 * num_recurring_structures_to_cache(recipe, rows))
         + 24 * max(other_lengths) * width

@@ -199,7 +199,7 @@ def _num_arguments(function: Callable[..., Any]) -> int:
 
 def default_measure(table: Table) -> Measure:
     """`error_rates` for a table of two classes, else `measure_predictions`."""
-    is_binary = str(table.target.dtype) == BINARY.dtype
+    is_binary = str(table.target.dtype) == BINARY.target_dtype
     return error_rates if is_binary else measure_predictions
 
 

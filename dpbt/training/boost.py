@@ -225,7 +225,7 @@ def _run_by_program(
 
 def _divisions_of_result(table: Table, recipe: Recipe) -> Any:
     """How each field of a `Boosted` is divided among the devices of a mesh."""
-    class_axes = (None,) * len(recipe.learner.response.axes)
+    class_axes = (None,) * len(recipe.learner.response.score_axes)
     replicated: Any = devices.REPLICATED
     division_of_scores: Any = PartitionSpec(*class_axes, *devices.division_of(table.present))
     return Boosted(transcript=replicated, hypotheses=replicated, scores=division_of_scores)

@@ -132,14 +132,14 @@ def check_table_and_recipe(table: object, recipe: object) -> None:
 def _check_array_types(table: Table, recipe: Recipe) -> None:
     """Refuse a table whose arrays of rows have another dtype than the recipe reads, or rank."""
     response = recipe.learner.response
-    dtypes = {"target": response.dtype, "present": "bool", "weight": "float32"}
+    dtypes = {"target": response.target_dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
         array = getattr(table, name)
         if array is not None and (array.dtype != dtype or array.ndim != 1):
             raise ValueError(
                 f"table.{name} must be {dtype} of rank 1, got "
                 f"{types.describe_dtype_and_rank(array)}; "
-                f"{recipe.name} predicts {response.words}, so give both the same target="
+                f"{recipe.name} predicts {response.description}, so give both the same target="
             )
 
 
@@ -197,7 +197,7 @@ def check_declared_independence_of_scores(recipe: Recipe) -> None:
     training = recipe.learner.training
     rows = training.prepare(training.example_table())
     public = recipe.public()
-    scores = jnp.zeros((*weight_update.response.axes, *rows.present.shape), jnp.float32)
+    scores = jnp.zeros((*weight_update.response.score_axes, *rows.present.shape), jnp.float32)
 
     def weigh(scores: Array, bound: Array) -> object:
         return weight_update.weigh(scores, bound, rows, public)

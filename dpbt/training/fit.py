@@ -25,7 +25,8 @@ from dpbt.privacy import keys
 from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_all_phases
 from dpbt.privacy.filter_protocol import PrivacyFilter
 from dpbt.privacy.pass_stages import stages_of_phase
-from dpbt.training import absent_row, checks
+from dpbt.training import checks
+from dpbt.training.blocks import absent_row
 from dpbt.training.boost import run_in_memory_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
 from dpbt.training.phases import fitted_parts_without_withheld_sites
@@ -181,9 +182,9 @@ def _fit_in_blocks(
     options: FitOptions,
 ) -> Model:
     """`fit` of a table in blocks."""
-    from dpbt.training import blocks
+    from dpbt.training.blocks.fit_in_blocks import fit_in_blocks
 
-    fitted_parts = blocks.fit_in_blocks(
+    fitted_parts = fit_in_blocks(
         key=key, table=table, recipe=recipe, public_key=public_key, options=options
     )
     fitted_parts = jax.block_until_ready(fitted_parts)

@@ -11,7 +11,7 @@ from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.data.tables import DEFAULT_MEMORY_BYTES
 
 if TYPE_CHECKING:
-    from dpbt.training.checkpoint import Checkpoint
+    from dpbt.training.blocks.checkpoint import Checkpoint
 
 
 Pay = Callable[[str | None], None]

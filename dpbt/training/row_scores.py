@@ -35,7 +35,7 @@ def check_shape_of_predictions(predictions: Array, recipe: Recipe, rows: Prepare
             it did return is shown for the few absent rows that are traced before a run. For a table
             only its rank is shown, as the number of rows is private.
     """
-    axes = recipe.learner.response.axes
+    axes = recipe.learner.response.score_axes
     (num_rows,) = rows.present.shape
     if predictions.shape == (*axes, num_rows) and is_promoted_to_float32(predictions):
         return predictions

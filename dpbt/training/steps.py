@@ -93,6 +93,13 @@ def shapes_of_hypothesis(recipe: Recipe, public: Public) -> types.Hypothesis:
     )
 
 
+def hypothesis_shapes_after_zero_prologue(recipe: Recipe) -> types.Hypothesis:
+    """The shapes and dtypes of the hypothesis of a round, after a prologue that released zeros."""
+    prologue = recipe.learner.prologue
+    zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
+    return shapes_of_hypothesis(recipe, finish_prologue(recipe, zeros).public)
+
+
 def _hypothesis_of_release(
     learner: types.WeakLearner, release: Release, params: types.Params, public: Public
 ) -> types.Hypothesis:

@@ -11,7 +11,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Bool
 
+from dpbt.data.blocks import BlockRows
 from dpbt.privacy.isolation import evaluate_in_isolated_trace
+from dpbt.public_types import Splits
 from dpbt.training.checks import check_table_and_recipe, table_with_checked_arrays
 from dpbt.types import Array, MultiProgramRecipe, PreparedRows, Recipe, Table
 
@@ -64,3 +66,10 @@ def prepare_table(table: Table, recipe: Recipe) -> PreparedRows:
             "Training.prepare must return the `weight` of the table, since its rows have weights"
         )
     return prepared._replace(present=keep_first_present_rows(prepared.present, recipe))
+
+
+def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> PreparedRows:
+    """Lay out the rows of a block for the learner."""
+    bins, target, present, weight = jax.tree.map(jnp.asarray, block)
+    table = Table(bins=bins.T, target=target, present=present, splits=splits, weight=weight)
+    return recipe.learner.training.prepare(table)

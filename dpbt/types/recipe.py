@@ -131,8 +131,8 @@ class Recipe(HoldsFunctions):
         ):
             if response != learner.response:
                 raise ValueError(
-                    f"{learner.identity} predicts {learner.response.words}, "
-                    f"and {subject} {response.words}"
+                    f"{learner.identity} predicts {learner.response.description}, "
+                    f"and {subject} {response.description}"
                 )
 
     def _check_weight_update(self) -> None:

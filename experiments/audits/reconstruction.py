@@ -203,7 +203,7 @@ def _added_statistics(
     def replay_specs(phase: Phase, release: Any, views: Sequence[Any]) -> InterpretedPhase:
         specs = program_interpreters.replay_draws(phase.program, release, views[0])
         statistics = {
-            site: (jnp.ravel(spec.value), spec.scale)
+            site: (jnp.ravel(spec.statistic), spec.scale)
             for site, spec in specs.items()
             if spec.mechanism.price.reads_rows
         }

@@ -150,7 +150,7 @@ def _measure_numbers_about_people(
     assert found["bias"] is not None
     deviance = None
     if study.objective == "poisson":
-        response = Response(dtype="float32", classes=0, objective="poisson")
+        response = Response(target_dtype="float32", num_classes=0, objective="poisson")
         mean = np.full(len(target), target.mean())
         of_method, of_mean = (
             measures.measure_objective(target, numbers, response)["deviance"]

@@ -260,22 +260,24 @@ def test_a_price_may_not_follow_from_the_splits_of_a_table():
         hostile_recipe(program, kind=SCALED.with_training(prepare=prepare))
 
 
-def test_the_arguments_of_a_total_may_not_follow_from_rows():
-    """`after` is a public map of the sum, in memory as in blocks."""
+def test_the_public_inputs_of_a_row_sum_may_not_follow_from_rows():
+    """`to_statistic` is a public map of the sum, in memory as in blocks."""
 
-    def after(total, public):
-        return total + public
+    def add(row_sum, public_input):
+        return row_sum + public_input
 
     def program(draw, table, weights, params, public):
         draw(
             "n",
             NOISE,
-            boundary.Total(count_positive_rows(table), after, public=(count_positive_rows(table),)),
+            boundary.RowSum(
+                count_positive_rows(table), add, public_inputs=(count_positive_rows(table),)
+            ),
             **ONE_ROW,
         )
 
     with pytest.raises(
-        ValueError, match=r"Total\.after of the draw 'n' reads follows from the pri"
+        ValueError, match=r"RowSum\.to_statistic of the draw 'n' reads follows from the pri"
     ):
         hostile_recipe(program)
 

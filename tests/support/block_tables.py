@@ -11,8 +11,8 @@ from dpbt import recipes
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners.trees import rule
-from dpbt.training import blocks as in_blocks
-from dpbt.training.passes import MemoryPlan
+from dpbt.training.blocks import fit_in_blocks
+from dpbt.training.blocks.memory_plan import MemoryPlan
 from dpbt.types import ADD_REMOVE
 
 DOMAIN = {
@@ -113,7 +113,7 @@ def shorten_passes(monkeypatch):
     def plan(table, recipe, **_):
         return MemoryPlan(64, 2, 2 if recipe.has_independent_rounds else 1)
 
-    monkeypatch.setattr(in_blocks, "plan_memory", plan)
+    monkeypatch.setattr(fit_in_blocks, "plan_memory", plan)
 
 
 class JoinedRows(NamedTuple):

@@ -55,7 +55,7 @@ def random_model(recipe, depth, domain, exact=False):
     rng, rounds = np.random.default_rng(0), int(recipe.rounds)
     splits = domains.splits(domain)
     inner, leaves = 2**depth - 1, 2**depth
-    axes = response_of_target(recipe.target).axes
+    axes = response_of_target(recipe.target).score_axes
     match recipe.learner.kind.name:
         case "trees":
             split = rng.integers(0, len(splits.feature), (rounds, inner), np.int32)

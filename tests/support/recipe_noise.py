@@ -41,11 +41,11 @@ def scale_noise(recipe, factor, *sites):
     return dataclasses.replace(recipe, params=recipe.params._replace(noise=noise))
 
 
-def draw_spec(site, mechanism, total, **changes):
+def draw_spec(site, mechanism, private_input, **changes):
     """The draw that a program requests, with defaults for all that a test leaves open."""
     fields = {
-        "after": None,
-        "public": (),
+        "to_statistic": None,
+        "public_inputs": (),
         "scale": np.float32(1),
         "max_sensitivity": np.float32(1),
         "moved_outputs": 1,
@@ -55,4 +55,6 @@ def draw_spec(site, mechanism, total, **changes):
         "unit": "",
         "has_stated_scale": False,
     }
-    return DrawSpec(site=site, mechanism=mechanism, total=total, **{**fields, **changes})
+    return DrawSpec(
+        site=site, mechanism=mechanism, private_input=private_input, **{**fields, **changes}
+    )

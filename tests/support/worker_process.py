@@ -21,7 +21,7 @@ from dpbt import recipes, sweeps
 from dpbt.data import blocks
 from dpbt.data.domains import Numeric
 from dpbt.training import fit as training_fit
-from dpbt.training import processes
+from dpbt.training.blocks import processes
 from experiments.common import protocols
 from experiments.common.cache import use_compilation_cache
 from tests.support.example_tables import random_table

@@ -53,14 +53,16 @@ def _merge_column_trees_into_curves(
     """
     bits = 2 ** np.arange(config.depth, dtype=np.int32)[::-1]
     leaf = jnp.sum(jnp.where(trees.right, bits[None, :, None], 0), axis=1)  # of each bin
-    axes = (1,) * len(config.response.axes)
+    axes = (1,) * len(config.response.score_axes)
     added_to = jnp.take_along_axis(trees.leaf, leaf.reshape(len(leaf), *axes, -1), axis=-1)
 
     def add_tree(curves: Array, tree: tuple[Array, Array]) -> Array:
         feature, values = tree
         return curves.at[..., feature, :].add(values)
 
-    zeros = jnp.zeros((*config.response.axes, len(config.attributes), types.MAX_BINS), jnp.float32)
+    zeros = jnp.zeros(
+        (*config.response.score_axes, len(config.attributes), types.MAX_BINS), jnp.float32
+    )
     curves = fold(add_tree, zeros, (trees.feature[:, 0], added_to))
     moves = jnp.sqrt(public.round.astype(jnp.float32) / len(config.attributes))
     if config.response.is_number:

@@ -48,7 +48,7 @@ from dpbt.learners.bins.target import score_change_per_spread
 from dpbt.learners.oblivious.config import ObliviousConfig
 from dpbt.learners.oblivious.learner import oblivious_tree
 from dpbt.privacy import boundary
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.types import Array, Public, Release
 
@@ -110,7 +110,11 @@ def draw_residual_sums_by_bin_group(
     draw(
         BINS_SITE,
         bins_config.noise,
-        Total(bin_sums, SumByGroup(sum_indices.num_sums), public=(sum_indices.sum_index_of_bin,)),
+        RowSum(
+            bin_sums,
+            SumByGroup(sum_indices.num_sums),
+            public_inputs=(sum_indices.sum_index_of_bin,),
+        ),
         sensitivity=bin_group_sums_sensitivity(config),
         theorem="dpbt theorem O4",
         moved_outputs=max_sums_changed_by_row(bins_config, config.num_groups_per_row),
@@ -134,7 +138,7 @@ def shape_changes_of_release(
     num_resolutions = len(config.resolutions)
     unit = rows_per_grid_unit(public)
     sum_index_of_bin = sum_index_of_bins(config, params, public).sum_index_of_bin
-    no_padding_of_classes = ((0, 0),) * len(response.axes)
+    no_padding_of_classes = ((0, 0),) * len(response.score_axes)
     padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*no_padding_of_classes, (0, 1)))
     sums = round_separately(padded * unit)[..., sum_index_of_bin]
     sums_of_bins = functools.reduce(

@@ -48,6 +48,8 @@ class BinsConfig:
         monotone: for each attribute 1 if scores must not fall with its bins, -1 if they must not
             rise, and 0 otherwise; empty if there are no constraints.
         target_bins: how many bins the histogram of a number has.
+        draws_slope: whether the epilogue of a number may release sums that tell a slope
+            (`bins.number_line.releases_slope_sums`). A model that is a constant has no slope.
     """
 
     attributes: tuple[Attribute, ...]
@@ -58,6 +60,7 @@ class BinsConfig:
     response: types.Response = types.BINARY
     monotone: tuple[int, ...] = ()
     target_bins: int = 32
+    draws_slope: bool = True
 
     @property
     def bin_mask(self) -> Bool[np.ndarray, "F C"]:
@@ -86,9 +89,10 @@ class BinsConfig:
             for attribute in self.attributes
         )
         one_time_draws = f"{self.draws_histograms}, {self.draws_scores}"
-        options = "" if self.response == types.BINARY else f", {self.response.words}"
+        options = "" if self.response == types.BINARY else f", {self.response.description}"
         if self.response.is_number:
             options += f" in {self.target_bins} bins"
+            options += "" if self.draws_slope else " without a slope"
         if any(self.monotone):
             options += f", {self.monotone}"
         under = types.as_relation(self.relation).value

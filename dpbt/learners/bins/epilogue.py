@@ -249,7 +249,7 @@ def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
         deviation = histogram_noise_deviation(config, params, SCORES_SITE)
         return fit_score_line(release[SCORES_SITE], deviation, public.initial_score)
 
-    response_words = f", {response.words}" if response.axes else ""
+    response_words = f", {response.description}" if response.score_axes else ""
     under = types.as_relation(config.relation).value
     return types.Epilogue(
         program=program,

@@ -8,7 +8,7 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
 from dpbt.privacy import sensitivity
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.sensitivity import num_changed_rows, round_grid_units_to_rows
 from dpbt.types import Array
 
@@ -46,7 +46,7 @@ def sum_row_weights_by_bin_and_class(
     The sums are in 1 / GRID of a row. C is the most bins of a feature. For a number K is 1. A bin
     that its feature does not have is beyond C, or has a sum that nothing reads.
     """
-    num_classes = max(config.response.classes, 1)
+    num_classes = max(config.response.num_classes, 1)
     max_bins = config.bin_mask.shape[1]
     row_weights = weights.astype(jnp.int32)
     label = jnp.zeros(row_weights.shape, jnp.int32)
@@ -78,7 +78,7 @@ def draw_histogram_with_one_bin_per_row(
     draw(
         site,
         config.noise,
-        Total(counts, round_grid_units_to_rows),
+        RowSum(counts, round_grid_units_to_rows),
         sensitivity=sensitivity.histograms_sensitivity(config.relation),
         moved_outputs=num_changed_rows(config.relation),
         theorem=theorem,

@@ -10,6 +10,8 @@ same histogram tells it.
 With a delta three more sums tell by how much predictions should be stretched: those of the
 deviations of predictions from the start, of their squares, and of their products with residuals.
 Under a pure guarantee each of these sums would cost as much as the first one, so it is drawn alone.
+So it is where the model is a constant: its predictions do not deviate, and one sum needs half of
+the noise of four.
 
 Predictions and numbers are positions in the declared range, in 0..1, and spreads are those of
 `Public.unit`.
@@ -40,7 +42,7 @@ from dpbt.learners.bins.histograms import (
     histogram_noise_deviation,
     middles_of_equal_bins,
 )
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.mechanism_types import Sensitivity
 from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid, num_changed_rows
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
@@ -58,8 +60,12 @@ As much is how far this may be off. They fit counts of visits, incomes and loans
 would have shorter tails.
 """
 
-_EXCESS_MISFIT = 2.0
-"""How far the excess of very skewed numbers is from what is expected, in expected excesses."""
+_EXCESS_MISFIT = np.asarray(0.2 / RESIDUAL_CLIPS, np.float32)
+"""f32[11]: how far the excess of very skewed numbers is from what is expected, for each clip.
+
+Numbers differ most in how much of them lies just beyond a spread: beyond a clip of 1, visits and
+loans have up to four times what is expected, and beyond 3 at most twice.
+"""
 
 _PRIOR_SHIFT_DEVIATION = 0.3
 """The standard deviation of the shift before anything is released, in spreads; its mean is 0."""
@@ -75,8 +81,11 @@ _MAX_SLOPE = 2.0
 
 
 def releases_slope_sums(config: BinsConfig) -> bool:
-    """Whether the epilogue also releases the sums of a slope: where noise is priced by L2."""
-    return config.noise.price.uses_l2_sensitivity
+    """Whether the epilogue also releases the sums of a slope.
+
+    It does where noise is priced by L2, unless the model is a constant.
+    """
+    return config.draws_slope and config.noise.price.uses_l2_sensitivity
 
 
 def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:
@@ -201,9 +210,7 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     # The best clip, and how far its excess may be from the truth.
     noise_by_clip = round_separately(jnp.asarray(RESIDUAL_CLIPS) * noise_of_mean)
     best = jnp.argmin(excess_variance + round_separately(noise_by_clip**2))
-    misfit = round_separately(
-        (1 - weight_of_histogram) * jnp.asarray(_EXCESS_MISFIT * _EXPECTED_EXCESS)
-    )
+    misfit = round_separately((1 - weight_of_histogram) * jnp.asarray(_EXCESS_MISFIT))
     excess_squared_error = excess_variance + round_separately(misfit**2)
     return ResidualClip(
         clip=jnp.asarray(RESIDUAL_CLIPS)[best],
@@ -512,7 +519,7 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
         draw(
             SCORES_SITE,
             config.noise,
-            Total(sums),
+            RowSum(sums),
             sensitivity=residual_and_deviation_sums_sensitivity(config),
             moved_outputs=sums.shape[0],
             theorem="dpbt theorem O5",
@@ -531,5 +538,5 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
     return types.Epilogue(
         program=program,
         score_line=line_of_release,
-        identity=f"number_line({under}, {config.noise.name}, {config.response.words})",
+        identity=f"number_line({under}, {config.noise.name}, {config.response.description})",
     )

@@ -32,7 +32,7 @@ from dpbt.learners.bins.target import (
     estimate_target_bin_shares,
     initial_score_of_target_shares,
 )
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.sensitivity import num_changed_rows, round_grid_units_to_rows
 from dpbt.types import BINARY, Array, Release
 
@@ -47,7 +47,7 @@ def _draw_class_and_target_histograms(
         draw(
             HISTOGRAM_SITE,
             config.noise,
-            Total(counts, round_grid_units_to_rows),
+            RowSum(counts, round_grid_units_to_rows),
             sensitivity=class_histograms_sensitivity(config),
             moved_outputs=len(config.attributes) * num_changed_rows(config.relation),
             theorem="dpbt theorem O1",

@@ -26,7 +26,7 @@ def sums_sensitivity_of_one_partition_in_grid_units(config: BinsConfig) -> Sensi
     l1 = GRID * num_changed_rows(config.relation)
     l2 = float(l1)
     if config.response.objective == "quantile" and l1 > GRID:
-        l2 = max(sum(config.response.on_grid), math.sqrt(2) * GRID)
+        l2 = max(sum(config.response.quantile_residual_on_grid), math.sqrt(2) * GRID)
     return Sensitivity(l1, l2)
 
 
@@ -58,7 +58,9 @@ def sum_residuals_by_segment(residuals: Array, segment_of_row: Array, num_segmen
 def max_sums_changed_by_row(config: BinsConfig, num_partitions: int) -> int:
     """The largest number of sums over these partitions that one row changes between neighbours."""
     max_norm = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
-    max_sums_of_row = min(config.response.classes, max_norm) if config.response.axes else 1
+    max_sums_of_row = (
+        min(config.response.num_classes, max_norm) if config.response.score_axes else 1
+    )
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
 
@@ -83,7 +85,7 @@ def signed_residuals_of_bounded_norm(config: BinsConfig, rows: BinnedRows, weigh
     if config.response == BINARY:
         return jnp.where(rows.target, residuals, -residuals)
     if config.response.objective == "quantile":
-        above, below = config.response.on_grid
+        above, below = config.response.quantile_residual_on_grid
         return jnp.clip(residuals, -below, above)
     if config.response.is_number:
         return residuals
@@ -126,7 +128,7 @@ def remove_noise_common_to_classes(
         sums: f32[...], or f32[K, ...] with several classes.
         noise_deviation: f32[], the standard deviation of the noise of one sum.
     """
-    if not response.axes:
+    if not response.score_axes:
         return SignalAndNoise(sums, noise_deviation)
     centered = sums - mean_in_order(sums)[None]
     root = np.float32(math.sqrt(step_share_per_class(response)))
@@ -138,4 +140,4 @@ def step_share_per_class(response: types.Response) -> float:
 
     Scores of +H / 2 and -H / 2 of two classes differ by H, as one score of H does.
     """
-    return (response.classes - 1) / response.classes if response.axes else 1.0
+    return (response.num_classes - 1) / response.num_classes if response.score_axes else 1.0

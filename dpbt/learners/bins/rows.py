@@ -60,7 +60,7 @@ def one_absent_row_table(config: BinsConfig) -> types.Table:
     absent = jnp.zeros(1, bool)
     return types.Table(
         bins=jnp.zeros((1, num_columns), jnp.uint8),
-        target=absent.astype(config.response.dtype),
+        target=absent.astype(config.response.target_dtype),
         present=absent,
         splits=splits.splits_of_boolean_features(num_columns),
     )

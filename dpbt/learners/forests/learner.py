@@ -248,9 +248,9 @@ def _draw_leaf_class_weights_or_labels(
     draw(
         "leaf",
         config.noise,
-        boundary.Total(class_weights, mechanisms.behind_best)
+        boundary.RowSum(class_weights, mechanisms.behind_best)
         if config.releases_labels
-        else boundary.Total(class_weights),
+        else boundary.RowSum(class_weights),
         sensitivity=_leaf_draw_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="Nock & Henecka (2020), section 17.2" if config.per_leaf else proof,

@@ -41,7 +41,7 @@ from dpbt.learners.oblivious.kind import kind_of_oblivious_trees
 from dpbt.learners.oblivious.model import ObliviousTree
 from dpbt.learners.oblivious.rows import assign_leaves_unless_known
 from dpbt.privacy import boundary
-from dpbt.privacy.boundary import Draw, Total
+from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.types import Array, Public, Release
 
 SUMS_SITE = "sums"
@@ -138,7 +138,7 @@ def draw_residual_sums_by_leaf(
     draw(
         SUMS_SITE,
         config.noise,
-        Total(sum_residuals_by_segment(residuals, leaf, 2**config.depth)),
+        RowSum(sum_residuals_by_segment(residuals, leaf, 2**config.depth)),
         sensitivity=leaf_sum_sensitivity(config),
         theorem="dpbt theorem O2",
         moved_outputs=max_sums_changed_by_row(config, num_partitions=1),

@@ -253,7 +253,7 @@ def public_tree_from_seed(
     )
     feature, max_bins = level_splits.attribute, right.shape[1]
     padded = jnp.pad(right, ((0, 0), (0, types.MAX_BINS - max_bins)))
-    leaves = jnp.zeros((*config.response.axes, 2**config.depth), jnp.float32)
+    leaves = jnp.zeros((*config.response.score_axes, 2**config.depth), jnp.float32)
     smoothing = jnp.float32(config.smoothing)
     return PublicTreeAndLeafShares(
         ObliviousTree(feature, padded, leaf=leaves, noise=leaves, smoothing=smoothing),

@@ -61,7 +61,7 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
         released = draw(
             f"error_{level}",
             config.noise,
-            boundary.Total(totals, total_majority_error_weight),
+            boundary.RowSum(totals, total_majority_error_weight),
             sensitivity=sensitivity.ERROR_WEIGHT.times(GRID),
             moved_outputs=1,
             theorem="dpbt theorem 4",
@@ -118,7 +118,7 @@ def draw_splits_and_leaf_class_weights(
     draw(
         "leaf",
         config.noise,
-        boundary.Total(leaf_class_weights),
+        boundary.RowSum(leaf_class_weights),
         sensitivity=_leaf_class_weights_sensitivity(config),
         moved_outputs=sensitivity.num_changed_rows(config.relation),
         theorem="dpbt theorem 3, 5",

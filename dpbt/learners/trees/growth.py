@@ -252,7 +252,7 @@ def _draw_splits_of_level(
     return draw(
         site,
         mechanisms.exponential,
-        boundary.Total((products, totals), SplitScorer(family), public=public_arguments),
+        boundary.RowSum((products, totals), SplitScorer(family), public_inputs=public_arguments),
         sensitivity=pricing.sensitivity(family, alpha.alpha, max_rows),
         max_sensitivity=pricing.sensitivity(family, alpha.max_alpha, max_rows),
         moved_outputs=num_nodes if pricing.each_node else pricing.moves,

@@ -69,10 +69,10 @@ def _draw_rule_by_weighted_error(
     draw(
         "rule",
         mechanisms.exponential,
-        boundary.Total(
+        boundary.RowSum(
             error_weights_of_rules(table, weights),
             _negated_rule_errors_as_scores,
-            public=(allowed,),
+            public_inputs=(allowed,),
         ),
         sensitivity=GRID * (sensitivity.RULE_ERRORS_RANGE if is_tight else PUBLISHED_RULE_RANGE),
         moved_outputs=1,

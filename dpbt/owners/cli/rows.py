@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from dpbt.data.blocks import BlockTable
     from dpbt.models.model import Model
     from dpbt.owners.privacy_filter import Filter
-    from dpbt.training.checkpoint import Checkpoint
+    from dpbt.training.blocks.checkpoint import Checkpoint
     from dpbt.types import Array, Recipe, Table
 
 
@@ -199,7 +199,7 @@ def _fit_and_write_model(
             )
             table = _read_table_of_file(rows, options)
         if options.checkpoint is not None:
-            from dpbt.training.checkpoint import Checkpoint
+            from dpbt.training.blocks.checkpoint import Checkpoint
 
             with as_input_error():
                 checkpoint = stack.enter_context(Checkpoint(Path(options.checkpoint)))

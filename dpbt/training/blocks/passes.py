@@ -1,14 +1,12 @@
-"""Passes over a table in blocks: the rows, their scores, and how both fit into memory.
+"""Passes over the rows of a table in blocks, and the scores of the rows.
 
 A pass adds hypotheses to the scores of the rows, weighs the rows, and sums up what the learner's
 program draws from. All sums are of integers, so neither the size of the blocks nor their order
 changes a sum. Rows are worked on in slices of one shape, by several threads, so one thread reads
-while another one computes. How it fits into memory is a plan from public numbers, and not a limit
-that the system keeps (docs/scaling.md).
+while another one computes. `memory_plan` chooses the rows of a slice.
 """
 
 import collections
-import math
 import queue
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -21,9 +19,8 @@ import numpy as np
 from dpbt.common import compilation
 from dpbt.data.blocks import BlockRows, BlockTable
 from dpbt.privacy import draws_from_sums, program_interpreters
-from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_phase
-from dpbt.privacy.draws_from_sums import Totals
-from dpbt.privacy.pass_stages import stages_of_phase
+from dpbt.privacy.draw_dependencies import priced_draws_of_phase
+from dpbt.privacy.draws_from_sums import SumsBySite
 from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
@@ -33,8 +30,10 @@ from dpbt.privacy.phase_views import (
 )
 from dpbt.privacy.price_comparison import PricedDraws
 from dpbt.public_types import Splits
-from dpbt.training import absent_row, processes
+from dpbt.training.blocks import processes
+from dpbt.training.blocks.memory_plan import MAX_WAITING_SLICES_PER_THREAD, MemoryPlan
 from dpbt.training.row_scores import predict_rows
+from dpbt.training.table_preparation import prepare_rows_of_block
 from dpbt.types import (
     Array,
     Phase,
@@ -44,133 +43,7 @@ from dpbt.types import (
     Release,
     Site,
     StageInputs,
-    Table,
-    WorkBytes,
 )
-
-# How a run fits into memory.
-
-BASE_BYTES = 700 * 2**20
-"""What Python, JAX and compiled programs take, whatever the table is (docs/scaling.md)."""
-
-_MIN_ROWS_OF_SLICE = 2**14
-"""The fewest rows of a slice."""
-
-_GOOD_ROWS_OF_SLICE = 2**17
-"""The rows of a slice that rounds which share a pass leave room for."""
-
-_MAX_ROWS_OF_SLICE = 2**19
-"""The most rows of a slice. Larger slices are no faster, because their arrays leave the caches."""
-
-_MAX_SCORES_OF_SLICE = 2**21
-"""The most scores of a slice of several classes, unless it has the fewest rows.
-
-More of them took 1.4 to 1.6 times as long for a row.
-"""
-
-MAX_WAITING_SLICES_PER_THREAD = 3
-"""For each thread, the most slices whose sums wait to be added up."""
-
-_BYTES_PER_SUM_OF_SLICE = 4
-"""Bytes per sum over the rows of a slice."""
-
-_BYTES_PER_TOTAL = 128
-"""Bytes per sum over all rows: the running total, its successor and the draw."""
-
-_BYTES_PER_OUTPUT = 36
-"""Bytes of an output of a round, in its release and its hypothesis.
-
-At the end these are in memory three times: one by one, stacked, and filled up and scaled.
-"""
-
-
-class MemoryPlan(NamedTuple):
-    """How a run fits into memory.
-
-    Attributes:
-        max_rows_of_slice: the most rows of a slice.
-        threads: how many slices are worked on at once.
-        max_rounds_of_pass: the most rounds that one pass serves.
-    """
-
-    max_rows_of_slice: int
-    threads: int
-    max_rounds_of_pass: int = 1
-
-
-def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: int) -> MemoryPlan:
-    """Plan the largest slices that fit into the memory beside the scores of all rows.
-
-    Where rounds do not depend on each other, a pass serves as many of them as fit beside slices of
-    a good size.
-
-    Args:
-        table: the table that the run learns from.
-        recipe: of the run, without an axis of settings.
-        memory: in bytes.
-        threads: how many slices are worked on at once.
-
-    Raises:
-        ValueError: with the least memory, if it is too little; also for the model.
-    """
-    num_classes = math.prod(recipe.learner.response.axes)
-    score_bytes = 0 if recipe.has_independent_rounds else 4 * num_classes
-    work = _work_bytes_of_slice(table, recipe)
-    bytes_of_row = threads * (table.features + work.of_row + 12 * score_bytes + 40)
-    num_sums = _max_num_sums_of_stage(table, recipe)
-    bytes_of_waiting_sum = _BYTES_PER_SUM_OF_SLICE * MAX_WAITING_SLICES_PER_THREAD * threads
-    bytes_of_sums = num_sums * (bytes_of_waiting_sum + _BYTES_PER_TOTAL)
-    specs = draw_specs_of_phase(recipe, recipe.learner.round)
-    model_bytes = _BYTES_PER_OUTPUT * int(recipe.rounds) * sum(spec.output.size for spec in specs)
-    bytes_beside_rows = threads * work.of_all_rows + score_bytes * table.capacity
-    free_bytes = memory - BASE_BYTES - model_bytes - bytes_of_sums - bytes_beside_rows
-    if free_bytes < bytes_of_row * _MIN_ROWS_OF_SLICE:
-        min_memory = memory - free_bytes + bytes_of_row * _MIN_ROWS_OF_SLICE
-        raise ValueError(
-            f"memory must be at least {min_memory / 2**20:.0f} MB here, got "
-            f"{memory / 2**20:.0f} MB; the model takes {model_bytes / 2**20:.0f} MB of it, and "
-            "less depth and fewer rounds take less"
-        )
-
-    # More rounds in a pass, beside good slices.
-    max_rounds_of_pass = 1
-    if recipe.has_independent_rounds:
-        max_more_rounds = (free_bytes - bytes_of_row * _GOOD_ROWS_OF_SLICE) // bytes_of_sums
-        max_rounds_of_pass = int(np.clip(1 + max_more_rounds, 1, int(recipe.rounds)))
-        free_bytes -= (max_rounds_of_pass - 1) * bytes_of_sums
-
-    max_rows = min(
-        _MAX_ROWS_OF_SLICE, _MAX_SCORES_OF_SLICE // num_classes, table.manifest.rows_per_block
-    )
-    rows_that_fit = np.clip(free_bytes / bytes_of_row, 1, max(max_rows, _MIN_ROWS_OF_SLICE))
-    rows_of_slice = max(2 ** int(np.log2(rows_that_fit)), _MIN_ROWS_OF_SLICE)
-    return MemoryPlan(rows_of_slice, threads, max_rounds_of_pass)
-
-
-def _work_bytes_of_slice(table: BlockTable, recipe: Recipe) -> WorkBytes:
-    """The bytes of the work on a slice: as the learner states them, or those of its rows."""
-    block = table.new_absent_rows(_MIN_ROWS_OF_SLICE)
-    splits = table.splits
-    prepared = jax.eval_shape(lambda block: prepare_rows_of_block(block, splits, recipe), block)
-    if recipe.learner.work_bytes is not None:
-        return recipe.learner.work_bytes(prepared)
-    size = sum(array.size * array.dtype.itemsize for array in jax.tree.leaves(prepared))
-    return WorkBytes(of_row=-(-size // _MIN_ROWS_OF_SLICE), of_all_rows=0)
-
-
-def _max_num_sums_of_stage(table: BlockTable, recipe: Recipe) -> int:
-    """The most numbers that a round sums up in one of its stages, with its public draws."""
-    one_row = absent_row.absent_row_like(table)
-    specs = jax.eval_shape(lambda: absent_row.round_draw_specs_after_zero_prologue(recipe, one_row))
-    num_public = sum(spec.output.size for spec in specs.values() if spec.mechanism.public)
-    totals_of_stages = [
-        jax.tree.leaves([specs[site].total for site in stage])
-        for stage in stages_of_phase(recipe, recipe.learner.round)
-    ]
-    return num_public + max(sum(total.size for total in stage) for stage in totals_of_stages)
-
-
-# Passes.
 
 
 class Slice(NamedTuple):
@@ -217,13 +90,6 @@ class RoundsOfPass(NamedTuple):
     context: PhaseContext
     earlier_release: Release
     unscored: UnscoredRound | None
-
-
-def prepare_rows_of_block(block: BlockRows, splits: Splits, recipe: Recipe) -> PreparedRows:
-    """The rows of a block in the layout of the learner."""
-    bins, target, present, weight = jax.tree.map(jnp.asarray, block)
-    table = Table(bins=bins.T, target=target, present=present, splits=splits, weight=weight)
-    return recipe.learner.training.prepare(table)
 
 
 class CappedSums(NamedTuple):
@@ -305,7 +171,7 @@ def _update_scores_and_sum_slice(
         scores = _add_unscored_rounds(scores, rounds.unscored, prepared, recipe)
     scores_or_zeros = scores
     if scores_or_zeros is None:
-        axes = recipe.learner.response.axes
+        axes = recipe.learner.response.score_axes
         scores_or_zeros = jnp.zeros((*axes, *prepared.present.shape), jnp.float32)
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     context = rounds.context
@@ -451,7 +317,7 @@ class Passes:
                 self._scores[piece.slice_index] = result.scores
             return result.capped_sums
 
-        sums: Totals | None = None
+        sums: SumsBySite | None = None
         caps = []
         for sums_of_slice, cap in self._map_slices(work_on_slice):
             sums = draws_from_sums.add_block_sums(sums, sums_of_slice)

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 
-from dpbt.privacy.draws_from_sums import Totals
+from dpbt.privacy.draws_from_sums import SumsBySite
 from dpbt.types import Array
 
 
@@ -31,7 +31,7 @@ def gather_from_processes(numbers: Sequence[int] | np.ndarray) -> np.ndarray:
     return words.view(np.int64)
 
 
-def sum_over_processes(totals: Totals) -> Totals:
+def sum_over_processes(totals: SumsBySite) -> SumsBySite:
     """The sums over the rows of all processes, in one message.
 
     Args:

@@ -15,10 +15,9 @@ from dpbt.privacy.phase_views import PhaseContext, RecipePhase, view_of_absent_r
 from dpbt.training.steps import (
     begin_round,
     finish_prologue,
-    shapes_of_hypothesis,
     zero_release_of_phase,
 )
-from dpbt.types import Array, Hypothesis, Phase, Recipe, Release, RowsPerUser, Site, Table
+from dpbt.types import Array, Phase, Recipe, Release, RowsPerUser, Site, Table
 
 
 def absent_row_like(table: BlockTable) -> Table:
@@ -62,13 +61,6 @@ def round_draw_specs_after_zero_prologue(
     public = finish_prologue(recipe, zeros).public
     context = begin_round(recipe, public, jnp.float32(0), jnp.int32(0))
     return draw_specs_given_release(recipe.learner.round, recipe, absent_row_table, context, {})
-
-
-def hypothesis_shapes_after_zero_prologue(recipe: Recipe) -> Hypothesis:
-    """The shapes and dtypes of the hypothesis of a round, after a prologue that released zeros."""
-    prologue = recipe.learner.prologue
-    zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
-    return shapes_of_hypothesis(recipe, finish_prologue(recipe, zeros).public)
 
 
 def sample_public_draws(

@@ -1,0 +1,1 @@
+"""Fits of tables in blocks, which may be larger than memory."""

@@ -14,6 +14,9 @@ AnyArray = Any
 It is `Any`, because this module does not import JAX, and no union of the two has both's functions.
 """
 
+Numbers = Any
+"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
+
 BOOSTED = (
     "auto",
     "additive",

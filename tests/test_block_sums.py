@@ -90,8 +90,8 @@ def total_of_narrow_integers(draw, table, weights, params, public):
 @pytest.mark.parametrize(
     ("program", "message"),
     [
-        (coin_whose_sides_follow_a_sum, r"'coin' asks for follows from \['total'\]"),
-        (scale_that_follows_the_rows, r"'sum' asks for follows from \['the private rows'\]"),
+        (coin_whose_sides_follow_a_sum, r"'coin' depend on \['total'\]"),
+        (scale_that_follows_the_rows, r"'sum' depend on \['the private rows'\]"),
         (sum_without_total, r"'sum' is of no boundary.RowSum"),
         (total_of_narrow_integers, r"int32, got \['int16'\]"),
     ],

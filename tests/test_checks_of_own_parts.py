@@ -10,7 +10,8 @@ from dpbt.audit import CheckError, check_learner, check_mechanism
 from dpbt.data.domains import Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
-from dpbt.privacy.mechanism_types import LAPLACE, PURE, Mechanism, WorstCaseLoss
+from dpbt.privacy.mechanism_prices import LAPLACE, PURE
+from dpbt.privacy.mechanism_types import Mechanism, WorstCaseLoss
 from dpbt.types import GRID, Tree
 
 pytestmark = pytest.mark.unoptimized

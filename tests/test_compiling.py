@@ -20,6 +20,7 @@ from dpbt.data import tables
 from dpbt.data.column_types import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
+from dpbt.privacy import mechanisms
 from dpbt.privacy.draw_dependencies import draw_specs_of_phase
 from dpbt.training import boost as training_boost
 from dpbt.training import fit as training_fit
@@ -225,6 +226,51 @@ def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):
     for size in range(1, 5):
         functions[-1](jnp.zeros(size))
     assert [len(function) for function in functions] == [0, 0, 0, 0, 3]
+
+
+# Traces.
+
+
+def test_a_trace_that_is_reused_is_made_once_for_arrays_of_one_type():
+    """A call outside of a trace leaves nothing to keep, and runs the function each time."""
+    shapes_of_calls = []
+
+    def scale_of_array(array, scale):
+        shapes_of_calls.append(array.shape)
+        return scale * array
+
+    reusing = compilation.reuse_trace(scale_of_array)
+
+    def call_twice(array):
+        return reusing(reusing(array, np.float32(2)), np.float32(3))
+
+    assert jax.jit(call_twice)(jnp.ones(3)).tolist() == [6, 6, 6]
+    jax.make_jaxpr(call_twice)(jnp.ones(3))
+    assert shapes_of_calls == [(3,)]
+    jax.make_jaxpr(call_twice)(jnp.ones(4))
+    assert shapes_of_calls == [(3,), (4,)]
+    assert reusing(jnp.ones(3), np.float32(2)).tolist() == [2, 2, 2]
+    assert shapes_of_calls == [(3,), (4,), (3,)]
+
+
+@pytest.mark.parametrize("in_lanes", [False, True])
+@pytest.mark.parametrize("name", ["discrete_laplace", "rounded_gaussian", "exponential"])
+def test_a_sampler_whose_trace_is_reused_is_the_same_program(name, in_lanes):
+    sample = getattr(mechanisms, name).sample
+
+    def program_text(sample):
+        def run(keys, values, scale):
+            draw = jax.vmap(sample, in_axes=(0, 0, None)) if in_lanes else sample
+            return draw(keys, values, scale)
+
+        key = jax.random.key(0)
+        keys = jax.random.split(key, 2) if in_lanes else key
+        values = jnp.zeros((2, 5) if in_lanes else 5, jnp.int32)
+        return str(jax.make_jaxpr(run)(keys, values, jnp.float32(1)))
+
+    first_text = program_text(sample)
+    assert program_text(sample) == first_text  # with the trace of the first
+    assert program_text(sample.__wrapped__) == first_text
 
 
 FITS_OF_MANY_DOMAINS = """

@@ -14,7 +14,8 @@ from scipy import stats
 from dpbt.audit import check_mechanism
 from dpbt.privacy import keys, mechanisms
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.mechanism_types import ROUNDING, Allowance, gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_prices import gdp_mu_of_pure_epsilon
+from dpbt.privacy.mechanism_types import ROUNDING, Allowance
 from tests.support.slow_cases import mark_slow_cases_except
 
 NUM_DRAWS = 20_000

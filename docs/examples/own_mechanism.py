@@ -11,7 +11,8 @@ import dpbt
 from dpbt.data.domains import Nominal, Numeric
 from dpbt.learners import trees
 from dpbt.privacy import boundary
-from dpbt.privacy.mechanism_types import PURE, Mechanism, WorstCaseLoss
+from dpbt.privacy.mechanism_prices import PURE
+from dpbt.privacy.mechanism_types import Mechanism, WorstCaseLoss
 from dpbt.types import Tree
 
 

@@ -111,7 +111,8 @@ def make_worst_table_pairs(
     """
     low, high = np.asarray(low, float), np.asarray(high, float)
     rng = np.random.default_rng(seed)
-    low_corner, high_corner = np.append(low, 0.0), np.append(high, 1.0)
+    low_corner = np.append(low, 0.0)
+    high_corner = np.append(high, 1.0)
     random_rows = np.column_stack(
         [rng.uniform(low, high, (num_rows, len(low))), rng.random(num_rows) < 0.5]
     )
@@ -263,7 +264,8 @@ def one_run_lower_bound(
     coins = np.random.default_rng([seed, 2]).random(num_canaries) < 0.5
     scores = np.asarray(fit(coins, seed), float)
     order = np.argsort(scores, kind="stable")
-    best_epsilon, where = 0.0, "nothing"
+    best_epsilon = 0.0
+    where = "nothing"
     guesses_of_each_side = sorted({num_canaries // 2, num_canaries // 8, num_canaries // 32} - {0})
     for guesses in guesses_of_each_side:
         correct = int(np.sum(coins[order[-guesses:]]) + np.sum(~coins[order[:guesses]]))
@@ -275,7 +277,8 @@ def one_run_lower_bound(
             failure_probability=(1 - confidence) / len(guesses_of_each_side),
         )
         if epsilon > best_epsilon:
-            best_epsilon, where = epsilon, f"{correct} of {2 * guesses} guesses right"
+            best_epsilon = epsilon
+            where = f"{correct} of {2 * guesses} guesses right"
     return Bound(
         level="one run",
         claim=claim,

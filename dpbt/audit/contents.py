@@ -311,13 +311,15 @@ class _ContentsReader:
 
     def _digests_of_items(self, items: Any, depth: int) -> _ItemDigests:
         """The digests of some objects, which have no places."""
-        digests, unknown_type = [], ""
+        digests = []
+        unknown_type = ""
         for item in items:
             if (scalar_digest := _scalar_digest(item)) is not None:
                 digests.append(scalar_digest)
                 continue
             inner = _ContentsReader(self._opaque)
-            inner._num_parts_left, inner._path = self._num_parts_left, [*self._path]
+            inner._num_parts_left = self._num_parts_left
+            inner._path = [*self._path]
             inner.add_parts("", item, depth)
             self._num_parts_left = inner._num_parts_left
             words = itertools.chain.from_iterable(sorted(inner.parts.items()))
@@ -407,7 +409,8 @@ class _ContentsReader:
         if isinstance(reduced, str) and _look_up_global(value, reduced) is value:
             self._add_part(f"{place}.name", reduced)
         elif isinstance(reduced, tuple):
-            state, iterators = [*reduced[:3], None][:3], [*reduced[3:], None, None][:2]
+            state = [*reduced[:3], None][:3]
+            iterators = [*reduced[3:], None, None][:2]
             items = [None if iterator is None else [*iterator] for iterator in iterators]
             for number, entry in enumerate((*state, *items)):
                 self.add_parts(f"{place}.pickled[{number}]", entry, depth)

@@ -266,7 +266,8 @@ def _record_transcripts(
         raise ValueError(
             f"a table or a neighbour has more rows than the recipe is for, {float(recipe.rows):g}"
         )
-    bare_table, bare_recipe = without_domain(table), without_domain(recipe)
+    bare_table = without_domain(table)
+    bare_recipe = without_domain(recipe)
     return _sample_transcripts(jax.random.split(key, num_transcripts), bare_table, bare_recipe)
 
 

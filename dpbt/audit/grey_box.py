@@ -186,7 +186,8 @@ class Hooks:
             recorded: the calls of a run whose outputs the hooks return again; None for fresh draws.
         """
         self.public = np.random.default_rng([seed, 0])
-        self._noise, self._recorded = np.random.default_rng([seed, 1]), recorded
+        self._noise = np.random.default_rng([seed, 1])
+        self._recorded = recorded
         self.calls: list[Call] = []
         self.uncompared: list[str] = []
 
@@ -236,7 +237,8 @@ class Hooks:
 
     def respond(self, bit: bool, epsilon: float, name: str = "") -> bool:
         """The bit, or with a chance of 1 / (1 + e^epsilon) the other: randomized response."""
-        truth, flip_probability = bool(bit), float(special.expit(-epsilon))
+        truth = bool(bit)
+        flip_probability = float(special.expit(-epsilon))
 
         def log_probability(response: np.ndarray) -> float:
             # The log of 1 / (1 + e^-epsilon) or of 1 / (1 + e^epsilon), without cancellation.
@@ -291,7 +293,8 @@ class Hooks:
         If it holds something else on the neighbour, one run distinguishes the tables. Objects are
         compared by what they hold (`contents`), and the audit reports what it cannot compare.
         """
-        array, number = np.asarray(value), len(self.calls)
+        array = np.asarray(value)
+        number = len(self.calls)
         contents = snapshot_contents(value, _OPAQUE_TYPES)
 
         def log_density(_: np.ndarray) -> float:
@@ -465,7 +468,8 @@ def _compare_calls(run_call: Call, replay_call: Call) -> _CallDifference:
     """The difference between a draw of a run and of its replay."""
     loss = run_call.log_density - replay_call.log_density
     distance = _distance_of_values(run_call, replay_call)
-    rounding, ratio = 0.0, 0.0
+    rounding = 0.0
+    ratio = 0.0
     if loss or distance:
         rounding = run_call.rounding + replay_call.rounding + _UNIT * abs(loss)
     if distance > 0 and not np.isnan(run_call.sensitivity):
@@ -483,7 +487,8 @@ def _distance_of_values(run_call: Call, replay_call: Call) -> float:
     """How far the value of a draw moved; infinite if it is no number, and has changed."""
     if not all(call.value.dtype.kind in "biuf" for call in (run_call, replay_call)):
         return 0.0 if run_call.log_density == replay_call.log_density else np.inf
-    value, other_value = np.asarray(run_call.value, float), np.asarray(replay_call.value, float)
+    value = np.asarray(run_call.value, float)
+    other_value = np.asarray(replay_call.value, float)
     with np.errstate(invalid="ignore"):
         difference = np.where(np.isnan(value) & np.isnan(other_value), 0.0, value - other_value)
         distance = run_call.distance(difference)
@@ -570,7 +575,8 @@ def _replay_in_mixed_order(
             contents = snapshot_contents(learn(copies[-1], hooks), _OPAQUE_TYPES)
             log_densities = tuple(call.log_density for call in hooks.calls)
         except DivergedError:
-            contents, log_densities = None, None
+            contents = None
+            log_densities = None
         replays[side].append(_ControlledReplay(contents, log_densities))
     return replays
 

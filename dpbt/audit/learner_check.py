@@ -236,7 +236,8 @@ def _lines_of_losses(case: _Case, neighbours: Neighbours) -> list[CheckLine]:
 
 def _line_of_replays(case: _Case, neighbours: Neighbours) -> CheckLine:
     """How many hypotheses of replays on neighbours differ from those on the table."""
-    table, recipe = without_domain(neighbours.table), without_domain(case.recipe)
+    table = without_domain(neighbours.table)
+    recipe = without_domain(case.recipe)
     noise_key, public_key = keys.pair(case.key)
     transcript = boost(noise_key, table, recipe, public_key).transcript
     masks = np.concatenate([[np.asarray(table.present)], neighbours.present])
@@ -286,7 +287,8 @@ def _line_of_search(case: _Case, *, num_tables: int, num_proposals: int) -> Chec
 
 def _lines_of_noise(case: _Case, *, sites: Sequence[str] | None, num_draws: int) -> list[CheckLine]:
     """Whether samples follow their densities, and whether a wrong noise would be noticed."""
-    table, recipe = without_domain(case.table), without_domain(case.recipe)
+    table = without_domain(case.table)
+    recipe = without_domain(case.recipe)
     groups = tuple(sites) if sites is not None else tuple(recipe.params.noise)
     run_keys = jax.random.split(case.key, num_draws)
 

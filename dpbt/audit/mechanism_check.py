@@ -171,7 +171,8 @@ def _laws_of_pair(
     Raises:
         ValueError: for whole numbers that spread too far.
     """
-    width, keys = jnp.float32(scale), jax.random.split(key)
+    width = jnp.float32(scale)
+    keys = jax.random.split(key)
     samples, other_samples = (
         np.asarray(_sample_many(mechanism, each, array, width, draws=draws))
         for each, array in zip(keys, (value, other), strict=True)
@@ -274,7 +275,8 @@ def _cost_of_changes(
 
 def _p_value(laws: _Laws, masses: np.ndarray, output: int) -> float:
     """The p-value of a chi-squared test of the samples of one output; 0 for what cannot occur."""
-    mass, draws = masses[:, output], len(laws.samples)
+    mass = masses[:, output]
+    draws = len(laws.samples)
     cells = np.minimum(np.cumsum(mass) * _NUM_CELLS, _NUM_CELLS - 1).astype(int)
     if laws.samples.dtype.kind in "biu":
         places = laws.samples[:, output].astype(np.int64) - int(laws.outcomes[0])

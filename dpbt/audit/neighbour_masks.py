@@ -73,7 +73,8 @@ def neighbours(
     extended = _append_rows_marked_absent(table, bins, labels)
 
     # The rows whose presence differs, of each neighbour.
-    present_rows, num_candidates = np.flatnonzero(np.asarray(table.present)), len(labels)
+    present_rows = np.flatnonzero(np.asarray(table.present))
+    num_candidates = len(labels)
     if relation is types.ADD_REMOVE:
         flips = [(i,) for i in (*present_rows, *range(num_rows, num_rows + num_candidates))]
     else:

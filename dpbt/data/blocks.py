@@ -214,7 +214,8 @@ class BlockTable:
     @property
     def declarations_text(self) -> str:
         """The declarations of the rows as JSON text: domain, label and weights; public."""
-        content, names = self.manifest, ("domain", "label", "weighted", "class_weight")
+        content = self.manifest
+        names = ("domain", "label", "weighted", "class_weight")
         return json.dumps(msgspec.to_builtins([getattr(content, name) for name in names]))
 
     def has_domain(self, domain: Domain) -> bool:
@@ -355,7 +356,8 @@ def open_folder(folder: str | Path) -> BlockTable:
     )
     if not manifest.domain:
         raise ValueError(f"{path}: a domain needs at least one column")
-    sizes, full_size = [block.rows for block in manifest.blocks], manifest.rows_per_block
+    sizes = [block.rows for block in manifest.blocks]
+    full_size = manifest.rows_per_block
     are_full = all(size == full_size for size in sizes[:-1])
     if sum(sizes) != manifest.capacity or not are_full or not 0 < sizes[-1] <= full_size:
         raise ValueError(f"{path}: the blocks are not those of its capacity")

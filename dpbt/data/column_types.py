@@ -51,14 +51,16 @@ if TYPE_CHECKING:
     Word: TypeAlias = str
     Real: TypeAlias = float
 else:
-    Word, Real = str | int | float, int | float
+    Word = str | int | float
+    Real = int | float
 """Declared values. A column turns the numbers among its words into text; integers stay integers."""
 
 if TYPE_CHECKING:
     Spellings: TypeAlias = Words
     Bound: TypeAlias = Any
 else:
-    Spellings, Bound = Word | tuple[Word, ...], Real | str
+    Spellings = Word | tuple[Word, ...]
+    Bound = Real | str
 """A declared word or its spellings, and a declared number, which may be a date as text."""
 
 
@@ -266,7 +268,8 @@ class Numeric(_NumberReading, frozen=True):
         low, high = as_number("Numeric: low", self.low), as_number("Numeric: high", self.high)
         check_boolean("Numeric: missing", self.missing)
         check_choice("Numeric: scale", self.scale, ("linear", "log"))
-        cuts, bins = self.cuts, 10 if self.bins is None else self.bins
+        cuts = self.cuts
+        bins = 10 if self.bins is None else self.bins
         if cuts is not None:
             cuts = tuple(
                 float(as_number("Numeric: a cut", cut)) for cut in _as_list("Numeric: cuts", cuts)
@@ -327,7 +330,8 @@ class Numeric(_NumberReading, frozen=True):
 
     def describe_bins(self, bins: list[int]) -> str:
         """The words for the cells of these adjacent bins, and of no bins before them."""
-        words, last = self.bin_words, bins[-1]
+        words = self.bin_words
+        last = bins[-1]
         if last == self.bins:
             numbers = [self.describe_bins(bins[:-1])] if bins[1:] else []
             return " or ".join([*numbers, words[last]])
@@ -781,7 +785,9 @@ def numbers_predicted_by_scores(target: Numeric, scores: AnyArray) -> Float[AnyA
 
     A score is a position in the range, or for a count the logarithm of the position.
     """
-    low, high, xp = float(target.low), float(target.high), array_namespace(scores)
+    low = float(target.low)
+    high = float(target.high)
+    xp = array_namespace(scores)
     position = scores.astype(np.float64) if xp is np else scores
     if target.response.objective == "poisson":
         position = portable_exp(xp.minimum(position, 0.0))

@@ -228,7 +228,8 @@ def convert_rows(
         limited = _rows_within_user_limit(
             _iter_encoded_rows(encode, rows), label, drop_rows=capacity is not None
         )
-        files, weighted = [], False
+        files = []
+        weighted = False
         for block in _iter_blocks(
             limited, no_rows=no_rows, capacity=capacity, rows_per_block=rows_per_block
         ):
@@ -267,7 +268,8 @@ def _check_room_on_disk(folder: Path, no_rows: BlockRows, capacity: int) -> None
     columns = [array for array in no_rows if array is not None]
     bytes_of_row = sum(array.itemsize * math.prod(array.shape[:-1]) for array in columns)
     parent = next(path for path in folder.absolute().parents if path.exists())
-    needed, free = bytes_of_row * capacity, shutil.disk_usage(parent).free
+    needed = bytes_of_row * capacity
+    free = shutil.disk_usage(parent).free
     if needed > free:
         raise ValueError(
             f"{folder}: blocks with room for {capacity} rows take {needed / 2**30:.3g} GiB, and "
@@ -328,7 +330,8 @@ def _iter_encoded_rows(
     encode: Callable[[RawRows], _EncodedRows], source: Iterable[RawRows]
 ) -> Iterator[_EncodedRows]:
     """The encoded parts of a source in their order, encoded in one thread for each processor."""
-    remaining_rows, threads = iter(source), os.cpu_count() or 1
+    remaining_rows = iter(source)
+    threads = os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
         while parts := list(itertools.islice(remaining_rows, threads)):
             yield from pool.map(encode, parts)
@@ -372,7 +375,8 @@ def _iter_blocks(
         ValueError: for more rows than the capacity, or than a table may have, and if some parts
             have weights and others none.
     """
-    max_rows, num_rows = capacity or MAX_ROWS_IN_BLOCKS, 0
+    max_rows = capacity or MAX_ROWS_IN_BLOCKS
+    num_rows = 0
     first = next(parts, no_rows)
     weighted = first.weight is not None
     new_block = functools.partial(
@@ -398,7 +402,8 @@ def _iter_blocks(
             for into, array in zip(block.slice(start), part.slice(-remaining), strict=True):
                 if into is not None and array is not None:
                     into[..., :count] = array[..., :count]
-            num_rows, remaining = num_rows + count, remaining - count
+            num_rows = num_rows + count
+            remaining = remaining - count
             if num_rows % rows_per_block == 0:
                 yield block
                 block = new_block()
@@ -415,7 +420,8 @@ def _write_block(folder: Path, number: int, rows: BlockRows) -> Block:
     Raises:
         OSError: if it cannot be written.
     """
-    path, digest = folder / blocks.block_name(number), hashlib.sha256()
+    path = folder / blocks.block_name(number)
+    digest = hashlib.sha256()
     with (
         name_path_in_errors(path),
         open(path, "xb", opener=lambda at, flags: os.open(at, flags, 0o600)) as file,

@@ -265,7 +265,8 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
             "classifier needs classes; PrivateBoostingRegressor learns numbers"
         )
     dtype_kind = getattr(getattr(y, "dtype", None), "kind", None)
-    y_is_numeric, other = dtype_kind in ("i", "u", "f"), None
+    y_is_numeric = dtype_kind in ("i", "u", "f")
+    other = None
     spellings: dict[str, Words] = {}
     ignore_case = False
     if classes is None and dtype_kind == "b":
@@ -274,7 +275,8 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
         words = list(file_label.classes)
         classes = _numbers_or_words(words) if y_is_numeric else words
         if isinstance(file_label.target, Nominal):
-            other, ignore_case = file_label.target.other, file_label.target.ignore_case
+            other = file_label.target.other
+            ignore_case = file_label.target.ignore_case
         else:
             ignore_case = file_label.ignore_case
         spellings = {

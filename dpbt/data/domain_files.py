@@ -98,7 +98,8 @@ def _parse_declarations(text: bytes) -> _Declarations:
     """The declarations in the text of a domain's file; ValueError with the reason for any other."""
     parsed = storage.parse_json(text, "the domain")
     content = parsed if isinstance(parsed, dict) else {}
-    entries, label_entry = content.get("columns"), content.get("label")
+    entries = content.get("columns")
+    label_entry = content.get("label")
     other_columns = {
         key: content[key] for key in ("weight", "user") if content.get(key) is not None
     }
@@ -111,7 +112,8 @@ def _parse_declarations(text: bytes) -> _Declarations:
         words = '"columns" and "label", and perhaps "weight", "user" and "names"'
         raise ValueError(f"expected an object with {words}")
 
-    entry_name, columns = "", {}
+    entry_name = ""
+    columns = {}
     try:
         for name, entry in entries.items():
             entry_name = f"column {name!r}"
@@ -194,7 +196,8 @@ def _columns_covered_by_patterns(
             f"{path}: column {next(iter(patterns))!r} is a pattern, and needs the names that it "
             'covers: a file with a header, or "names" beside "columns"'
         )
-    domain, used = {}, set()
+    domain = {}
+    used = set()
     for name in names:
         matching = [pattern for pattern, regex in patterns.items() if regex.fullmatch(name)]
         declared_as = name if name in columns else next(iter(matching), None)

@@ -181,7 +181,8 @@ def iter_column_blocks(
 
     with _open_lines(path) as file:
         header_form = _read_header(path, file, names, form)
-        header, delimiter = [*header_form.names], header_form.delimiter
+        header = [*header_form.names]
+        delimiter = header_form.delimiter
         if form.names is None:
             check_header_has_names(
                 f"{path}, line {form.skip_lines + 1}", header, names, HEADER_ADVICE

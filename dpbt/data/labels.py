@@ -318,7 +318,8 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             case _:
                 words: Any = self.positive, self.negative
                 truths = read_booleans(cells, *words, ignore_case=self.ignore_case)
-                target, present = truths == 1, truths >= 0
+                target = truths == 1
+                present = truths >= 0
         if sample_weight is None and weight_of_class is None:
             return RowLabels(target, present, None)
         weight = np.ones(num_rows)

@@ -128,7 +128,8 @@ def check_bins_and_splits(table: Table) -> None:
     Raises:
         ValueError: stating what is expected. No number of rows is shown.
     """
-    bins, splits = table.bins, table.splits
+    bins = table.bins
+    splits = table.splits
     if bins.dtype not in (jnp.uint8, jnp.float32) or bins.ndim != 2:
         expected = "table.bins must be uint8, or float32 numbers, of rank 2"
         raise ValueError(f"{expected}; got {describe_dtype_and_rank(bins)}")
@@ -152,7 +153,8 @@ def check_bins_and_splits(table: Table) -> None:
 
 def _check_split_arrays(splits: Splits) -> None:
     """Refuse splits whose arrays have other dtypes than declared, or lengths that do not match."""
-    count, attributes = np.shape(splits.feature)[:1], np.shape(splits.attribute)[:1]
+    count = np.shape(splits.feature)[:1]
+    attributes = np.shape(splits.attribute)[:1]
     expected = {
         "feature": (jnp.int32, count),
         "low": (jnp.uint8, count),

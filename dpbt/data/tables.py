@@ -176,7 +176,9 @@ def table(
         outcome = outcome * present
         if capacity is not None:  # which bounds the rows that count
             weight = None if weight is None else weight[present]
-            rows, outcome, present = rows[present], outcome[present], present[present]
+            rows = rows[present]
+            outcome = outcome[present]
+            present = present[present]
 
     # Add absent rows up to the capacity.
     size = len(rows) if capacity is None else capacity

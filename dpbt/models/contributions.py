@@ -104,7 +104,9 @@ class Contributions:
         """
         if not isinstance(row, int | np.integer) or not 0 <= row < len(self.values):
             raise ValueError("row must be the number of one of the rows, of which the first is 0")
-        values, base, score = self.values[row], self.base, self.scores[row]
+        values = self.values[row]
+        base = self.base
+        score = self.scores[row]
         noise = None if self.noise is None else self.noise[row]
         unit = self.unit
         if values.ndim == 2:
@@ -114,7 +116,9 @@ class Contributions:
                     f"class_ must be one of {show_value(names)}, got {show_value(class_)}"
                 )
             number = names.index(class_)
-            values, base, score = values[:, number], base[number], score[number]
+            values = values[:, number]
+            base = base[number]
+            score = score[number]
             noise = None if noise is None else noise[:, number]
             unit = f"{unit} of {class_}"
         elif class_ is not None:
@@ -135,7 +139,8 @@ class Contributions:
         names = list(self.domain)
         words = []
         for name in columns:
-            column, bin = self.domain[name], int(self.bins[row, names.index(name)])
+            column = self.domain[name]
+            bin = int(self.bins[row, names.index(name)])
             words.append(_describe_bin(column, bin))
         return " and ".join(words)
 
@@ -226,7 +231,8 @@ def contributions_of_rows(
     Raises:
         ValueError: as `Model.contributions`.
     """
-    about, kind = model.about, model.about.kind
+    about = model.about
+    kind = model.about.kind
     bins = np.asarray(as_encoded_rows(model, rows))
     shares = _background_shares(domain, background)
     intercept = np.asarray(model.intercept, np.float64)
@@ -242,7 +248,9 @@ def contributions_of_rows(
             f"the score of {about.name} is neither a sum of trees nor one of curves, and what each "
             "column adds to it would take as many means as there are sets of columns"
         )
-    scale, offset, unit = 1.0, 0.0, "score"
+    scale = 1.0
+    offset = 0.0
+    unit = "score"
     if isinstance(about.target, Numeric):
         scale, offset, unit = about.target.score_units
     elif about.target is None and about.classes:
@@ -250,7 +258,8 @@ def contributions_of_rows(
     classes = about.classes
     if isinstance(about.target, Nominal):
         classes = tuple(classes or about.target.values)
-    base, values = offset + scale * (intercept + game.base), scale * game.values
+    base = offset + scale * (intercept + game.base)
+    values = scale * game.values
     return Contributions(
         columns=game.columns,
         values=values,
@@ -314,7 +323,10 @@ def _contributions_of_shapes(
     The noise of a value is that of its bin less the mean over bins, as if bins were independent.
     """
     functions, deviation = shape_functions_by_column(shapes, domain)
-    names, values, noise, base = list(domain), [], [], 0.0
+    names = list(domain)
+    values = []
+    noise = []
+    base = 0.0
     for columns, function in functions.items():
         numbers = [names.index(name) for name in columns]
         sizes = function.shape[function.ndim - len(columns) :]
@@ -366,7 +378,8 @@ def _contributions_of_trees(
     num_classes = math.prod(score_axes)
     values = np.zeros((len(bins), len(domain), num_classes))
     variances = np.zeros_like(values)
-    base, is_noise_known = np.zeros(num_classes), True
+    base = np.zeros(num_classes)
+    is_noise_known = True
     for tree in trees:
         leaf_values = np.asarray(tree.value, np.float64).reshape(num_classes, -1)
         share = np.einsum("ldb,ldb->ld", tree.holds, shares[tree.feature])
@@ -436,7 +449,8 @@ def _leaf_weights(
         share: the background's share of the cells that each condition lets through.
     """
     num_leaves, depth = tree.feature.shape
-    leaves, levels = np.arange(num_leaves)[:, None], np.arange(depth)
+    leaves = np.arange(num_leaves)[:, None]
+    levels = np.arange(depth)
     inside: Bool[np.ndarray, "n L D"] = tree.holds[leaves, levels, bins[:, tree.feature]]
     total = np.zeros(inside.shape)
     for node, node_weight in zip(*_gauss_quadrature(depth), strict=True):

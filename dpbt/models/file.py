@@ -99,7 +99,8 @@ class PublicFacts(NamedTuple):
 
 def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
     """The public facts of the models of a recipe."""
-    kind, target = _kind_of_models(recipe.learner.kind), recipe.target
+    kind = _kind_of_models(recipe.learner.kind)
+    target = recipe.target
     source = _probability_source(recipe, kind)
     return PublicFacts(
         name=recipe.name,
@@ -439,7 +440,8 @@ def _unpack_arrays(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.n
     for name, dtype in dtypes.items():
         if name not in arrays:
             raise ValueError(f"the saved model lacks the array {name}")
-        shape, values = list(arrays[name].shape), arrays[name].values
+        shape = list(arrays[name].shape)
+        values = arrays[name].values
         if dtype == "bool":
             shape[-1:] = [size // 8 for size in shape[-1:]]
         stored_dtype = _stored_dtype(dtype)
@@ -532,7 +534,8 @@ def _parse_saved_model(file: _File) -> SavedModel:
     Raises:
         ValueError: for entries that do not fit each other.
     """
-    splits, axes = _parse_splits(file), response_of_target(file.target).score_axes
+    splits = _parse_splits(file)
+    axes = response_of_target(file.target).score_axes
     kind = KINDS.get(file.kind)
     if kind is None or kind.make is None or kind.check_arrays is None:
         raise ValueError(f"hypotheses must be of one of the kinds {sorted(KINDS)}")
@@ -607,7 +610,8 @@ def _parse_splits(file: _File) -> Splits | None:
     if file.splits is None:
         return None
     splits = Splits(**_unpack_arrays(file.splits, _SPLIT_DTYPES))
-    count, attributes = splits.feature.size, splits.attribute.size
+    count = splits.feature.size
+    attributes = splits.attribute.size
     shapes = [*[(count,)] * 3, (attributes,), (attributes, MAX_BINS)]
     if [array.shape for array in splits[:5]] != shapes:
         raise ValueError("splits must have arrays of the same length")

@@ -80,7 +80,8 @@ def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) ->
     all equal. The bias is the mean prediction minus the mean number.
     """
     errors = np.asarray(predicted, np.float64) - target
-    squared, variance = float(np.mean(errors**2)), float(np.var(target))
+    squared = float(np.mean(errors**2))
+    variance = float(np.var(target))
     is_constant = np.ptp(target) == 0  # the variance of equal numbers may be rounded to above 0
     return {
         "rmse": squared**0.5,

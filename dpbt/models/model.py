@@ -130,7 +130,8 @@ class Model(HoldsFunctions):
     def __repr__(self) -> str:
         """Its algorithm and its size, without the numbers that it learned."""
         named_source = self.recipe if self.loaded_facts is None else self.loaded_facts
-        kind, count = type(self.hypotheses).__name__, np.shape(self.hypotheses[0])[:1]
+        kind = type(self.hypotheses).__name__
+        count = np.shape(self.hypotheses[0])[:1]
         words = f"{named_source.name}, " if named_source is not None else ""
         words += f"{''.join(map(str, count))} of {kind}, {self.features} columns of {self.dtype}"
         words += ", predicts a constant" * self.predicts_constant
@@ -277,7 +278,8 @@ class Model(HoldsFunctions):
         Raises:
             ValueError: as `decision_function`.
         """
-        rows, about = self.encode(rows), self.about
+        rows = self.encode(rows)
+        about = self.about
         scores = _as_host_array(decision_function(self, rows))
         answers = self._named_answers(scores)
         if about.probability is None:
@@ -611,7 +613,8 @@ def without_training_parts(model: Model) -> Model:
     """The model as `load` reads it from its file: without a recipe or JAX."""
     if model.loaded_facts is not None:
         return model
-    model_ledger, about = ledger(model), model.about
+    model_ledger = ledger(model)
+    about = model.about
     facts = about._replace(
         bin_shares=_released_bin_shares(model),
         mean_error=_stated_mean_error(model),
@@ -666,7 +669,8 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
     from dpbt.learners.bins.histograms import HISTOGRAM_SITE
     from dpbt.learners.bins.shares import estimate_bin_shares_of_noisy_histogram
 
-    config, params = model.recipe.learner.config, model.recipe.params
+    config = model.recipe.learner.config
+    params = model.recipe.params
     if not isinstance(config, BinsConfig) or not config.draws_histograms:
         return None
     if HISTOGRAM_SITE not in model.transcript.prologue:
@@ -685,7 +689,9 @@ def _stated_mean_error(model: Model) -> float | None:
     from dpbt.learners.bins.histograms import SCORES_SITE
     from dpbt.learners.bins.number_line import estimate_mean_error
 
-    learner, params, target = model.recipe.learner, model.recipe.params, model.about.target
+    learner = model.recipe.learner
+    params = model.recipe.params
+    target = model.about.target
     config = learner.config
     if not isinstance(config, BinsConfig) or not isinstance(target, Numeric):
         return None
@@ -877,10 +883,12 @@ def explain(
         sklearn.exceptions.NotFittedError: for an estimator before `fit`; it is a ValueError.
     """
     model = resolve_model(model)
-    about, model_domain = model.about, resolve_domain_of_model(model, domain)
+    about = model.about
+    model_domain = resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
-    hypotheses, splits = model.host_hypotheses(), model.splits
+    hypotheses = model.host_hypotheses()
+    splits = model.splits
     assert splits is not None  # `resolve_domain_of_model` refuses a model without
     words = about.kind.describe(hypotheses, splits, model_domain, about.target, about.classes)
     if trees is not None:
@@ -915,7 +923,8 @@ def _reason_for_no_description(model: Model) -> str:
 
 def _describe_start(model: Model) -> str:
     """The start of all scores in words: of a number in its units, of a count its logarithm."""
-    target, start = model.about.target, np.asarray(model.intercept)
+    target = model.about.target
+    start = np.asarray(model.intercept)
     if isinstance(target, Numeric):
         scale, offset, _ = target.score_units
         return f"{offset + scale * float(start):.{DIGITS}g}"

@@ -50,7 +50,9 @@ def export(model: Model, path: str | Path) -> None:
     if about.kind.add_to_graph is None:
         raise ValueError(f"the hypotheses of {about.name} are of your own, and no graph has them")
     onnx: Any = import_extra("onnx", extra="onnx", purpose="an ONNX file")
-    graph, helper, types = Graph(onnx), onnx.helper, onnx.TensorProto
+    graph = Graph(onnx)
+    helper = onnx.helper
+    types = onnx.TensorProto
     rows = Value(graph, "rows")
     score, share = about.kind.add_to_graph(graph, model.hypotheses, rows, model.splits)
     score = graph.add_node("Add", score, model.intercept, name="score")

@@ -76,10 +76,13 @@ def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
         return _predict_blocks_of_folder(model, rows, function)
 
     bins = as_encoded_rows(model, rows)
-    kind, hypotheses, intercept = model.about.kind, model.hypotheses, model.intercept
+    kind = model.about.kind
+    hypotheses = model.hypotheses
+    intercept = model.intercept
     splits = model.splits
     if forks.was_forked_from_jax():  # where JAX would wait forever
-        bins, intercept = np.asarray(bins), np.asarray(intercept)
+        bins = np.asarray(bins)
+        intercept = np.asarray(intercept)
         hypotheses = model.host_hypotheses()
         splits = None if splits is None else Splits(*map(np.asarray, splits[:5]))
     if array_namespace(hypotheses, intercept, bins) is np:

@@ -202,7 +202,8 @@ def _place_on_one_page(lines: list[_Line]) -> list[_PlacedText]:
 
 def _place_lines(lines: list[_Line], size: float) -> _PlacedPage:
     """The wrapped lines in letters of a size in points."""
-    texts, height = [], 0.0
+    texts = []
+    height = 0.0
     for tag, words in lines:
         layout = _LAYOUTS[tag]
         letter_size = size * layout.scale
@@ -266,13 +267,20 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
     """
     num_releases = len(ledger.parts) or 1
     releases = "one release" if num_releases == 1 else f"{num_releases} releases together"
-    max_rows_per_user, relation = ledger.max_rows_per_user, ledger.relation
+    max_rows_per_user = ledger.max_rows_per_user
+    relation = ledger.relation
     if ledger.limits_users:
-        protected, unit, units = _USER, "user", "users"
+        protected = _USER
+        unit = "user"
+        units = "users"
     elif max_rows_per_user == 1:
-        protected, unit, units = _ROW, "row", "rows"
+        protected = _ROW
+        unit = "row"
+        units = "rows"
     else:
-        protected, unit, units = _PERSON, "person", "people"
+        protected = _PERSON
+        unit = "person"
+        units = "people"
     choice = _ONE_MODEL if ledger.choice is None else _BEST_MODEL
     num_candidates = ledger.choice and ledger.choice.candidates
     unknown_key = "key: not known here; the statement of a fitted model names its kind"
@@ -353,7 +361,8 @@ def facts_of_model(about: Any) -> dict[str, str]:
     """
     if about.domain is None:
         return {}
-    target, answers = about.target, " or ".join(map(str, about.classes or ()))
+    target = about.target
+    answers = " or ".join(map(str, about.classes or ()))
     if isinstance(target, Numeric):
         answers = f"{target.response.description} from {target.low:g} to {target.high:g}"
     facts = {"Columns read": f"{', '.join(about.domain)} ({len(about.domain)})"}
@@ -372,7 +381,8 @@ def section_on_other_releases(budget: Any, ledger: Ledger) -> str:
     Raises:
         ValueError: for a filter that paid for no release with this ledger.
     """
-    total, terms = budget.ledger, budget.terms
+    total = budget.ledger
+    terms = budget.terms
     parts = total.parts or (total,)
     if not any((part.lines, part.delta) == (ledger.lines, ledger.delta) for part in parts):
         raise ValueError("the filter paid for no release with the ledger of this model")

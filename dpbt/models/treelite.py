@@ -48,18 +48,21 @@ def export(model: Model, path: str | Path) -> None:
     """
     path = as_path("path", path)
     model = without_training_parts(checked_model(model))
-    about, target = model.about, model.about.target
+    about = model.about
+    target = model.about.target
     if about.kind not in (TREES, OBLIVIOUS, TREE_GROUPS):
         raise ValueError(
             f"the hypotheses of {about.name} are no trees, and treelite has only these"
         )
     treelite: Any = import_extra("treelite", extra="treelite", purpose="a file of treelite")
-    builder, trees = treelite.model_builder, list(_heap_trees(model))
+    builder = treelite.model_builder
+    trees = list(_heap_trees(model))
 
     output = _output_of_margins(model)
     margins_start = output.offset + output.scale * np.asarray(model.intercept, np.float64)
     is_mean_share = about.kind is TREE_GROUPS
-    num_trees, features = len(trees), model.features
+    num_trees = len(trees)
+    features = model.features
     classes_of_trees = [-1 if isinstance(target, Nominal) else 0] * num_trees
     ensemble = builder.ModelBuilder(
         threshold_type="float32",
@@ -138,7 +141,8 @@ class HeapTree(NamedTuple):
 
 def _heap_trees(model: Model) -> Iterator[HeapTree]:
     """The trees of a model."""
-    splits, kind = model.splits, model.about.kind
+    splits = model.splits
+    kind = model.about.kind
     if kind is OBLIVIOUS:
         for feature, right, leaf in zip(*model.hypotheses[:3], strict=True):
             level = np.repeat(np.arange(len(feature)), 2 ** np.arange(len(feature)))

@@ -31,9 +31,11 @@ class ColumnScores:
     """
 
     def __init__(self, model: Model, domain: Domain, rows: UInt8[np.ndarray, "R F"]):
-        self._domain, self._rows = domain, rows
+        self._domain = domain
+        self._rows = rows
         self._num_bins = [column.n_bins for column in domain.values()]
-        kind, hypotheses = model.about.kind, model.host_hypotheses()
+        kind = model.about.kind
+        hypotheses = model.host_hypotheses()
         self._num_classes = np.shape(model.intercept)
         match kind.name:
             case OBLIVIOUS.name:
@@ -68,7 +70,8 @@ class _ScoresOfObliviousTrees:
     """`ColumnScores` of oblivious trees: only the trees that read the column are evaluated."""
 
     def __init__(self, trees: ObliviousTree, rows: np.ndarray):
-        self._rows, self._values = rows, np.moveaxis(np.asarray(trees.leaf, np.float64), -1, 1)
+        self._rows = rows
+        self._values = np.moveaxis(np.asarray(trees.leaf, np.float64), -1, 1)
         depth = trees.feature.shape[1]
         self._leaf_offsets_by_feature: dict[int, list[tuple[int, np.ndarray]]] = {}
         """Feature -> (tree, i32[bins]) of each tree that reads it: what a bin adds to the leaf."""
@@ -83,7 +86,8 @@ class _ScoresOfObliviousTrees:
                 self._leaves[number] += offsets[rows[:, distinct_feature]]
 
     def scores_by_bin(self, column: int, num_bins: int, row_numbers: np.ndarray) -> Any:
-        bins, total = self._rows[row_numbers, column], 0.0
+        bins = self._rows[row_numbers, column]
+        total = 0.0
         for number, offsets in self._leaf_offsets_by_feature.get(column, []):
             other_levels = self._leaves[number, row_numbers] - offsets[bins]
             total = total + self._values[number][offsets[:num_bins, None] + other_levels]
@@ -94,12 +98,14 @@ class _ScoresOfCurves:
     """`ColumnScores` of an additive model: a curve, and the pairs that its column is in."""
 
     def __init__(self, shapes: ShapeFunctions, domain: Domain, rows: np.ndarray):
-        self._names, self._rows = list(domain), rows
+        self._names = list(domain)
+        self._rows = rows
         self._functions = shape_functions_by_column(shapes, domain).functions
 
     def scores_by_bin(self, column: int, num_bins: int, row_numbers: np.ndarray) -> Any:
         del num_bins
-        name, total = self._names[column], 0.0
+        name = self._names[column]
+        total = 0.0
         for names, function in self._functions.items():
             if name not in names:
                 continue
@@ -118,7 +124,9 @@ class _ScoresOfHypotheses:
     """`ColumnScores` of any hypotheses, by a model of those that read the column."""
 
     def __init__(self, model: Model, hypotheses: Any, rows: np.ndarray):
-        self._model, self._hypotheses, self._rows = model, hypotheses, rows
+        self._model = model
+        self._hypotheses = hypotheses
+        self._rows = rows
         self._reads = _features_read_by_each_hypothesis(model, hypotheses)
 
     def scores_by_bin(self, column: int, num_bins: int, row_numbers: np.ndarray) -> Any:
@@ -148,7 +156,8 @@ def _features_read_by_each_hypothesis(
     model: Model, hypotheses: Any
 ) -> Bool[np.ndarray, "T F"] | None:
     """bool[T, F]: whether hypothesis t reads feature f; None if any may read any."""
-    splits, kind = model.splits, model.about.kind
+    splits = model.splits
+    kind = model.about.kind
     if splits is None or kind.name not in (TREES.name, TREE_GROUPS.name):
         return None
     if kind.name == TREES.name:

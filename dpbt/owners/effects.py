@@ -110,7 +110,8 @@ def attribute_effects(
     """
     check_positive_integer("draws", draws)
     model = resolve_model(model)
-    model_domain, effects = resolve_domain_of_model(model, domain), []
+    model_domain = resolve_domain_of_model(model, domain)
+    effects = []
     num_bins = [column.n_bins for column in model_domain.values()]
     is_exact = math.prod(num_bins) <= MAX_EXACT_COMBINATIONS
     if is_exact:
@@ -216,7 +217,8 @@ def models_with_redrawn_noise(model: Model) -> list[Model]:
     are taken to be independent. Other models redraw the recorded sites of their rounds
     (`replay.redraw_hypotheses`). There are none if the noise is not known, or there is none.
     """
-    recipe, kind = model.recipe, model.about.kind
+    recipe = model.recipe
+    kind = model.about.kind
     if kind is OBLIVIOUS and np.any(model.hypotheses.noise):
         return _models_with_redrawn_leaf_noise(model)
     if kind is SHAPES and model.transcript is None:

@@ -256,7 +256,8 @@ class PrivateEstimator(BaseEstimator):
                 f"the domain's file declares weights of rows, in {label.weight.column!r}; "
                 f"give them to fit as sample_weight, with max_weight={label.weight.max_weight:g}"
             )
-        user_column, max_rows = None if label is None else label.user, self.max_rows_per_user
+        user_column = None if label is None else label.user
+        max_rows = self.max_rows_per_user
         if users is not None:
             ignore_case = user_column is not None and user_column.ignore_case
             options |= {"users": users, "max_rows_per_user": max_rows, "ignore_case": ignore_case}

@@ -185,7 +185,8 @@ class OwnerReportBuilder:
 
     def __init__(self, domain: Domain, label: Label | None, names: Collection[str] | None = None):
         columns_beside = () if label is None else label.columns
-        self._domain, self._label = domain, label
+        self._domain = domain
+        self._label = label
         self._not_in_file = tuple(
             name for name in columns_beside if names is not None and name not in names
         )
@@ -243,7 +244,8 @@ class OwnerReportBuilder:
 
         Columns that the rows lack are left out.
         """
-        label, columns = self._label, {}
+        label = self._label
+        columns = {}
         if label is None:
             return {}
 
@@ -280,7 +282,8 @@ class OwnerReportBuilder:
             faults: the malformed lines by what is wrong with them, as `files.iter_column_blocks`
                 counts them while it reads the rows.
         """
-        label, not_in_file = self._label, self._not_in_file
+        label = self._label
+        not_in_file = self._not_in_file
         kinds: dict[str, Column] = {**self._domain}
         if label is not None:
             kinds[label.column] = column_of_label(label)

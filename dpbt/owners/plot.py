@@ -76,10 +76,12 @@ def attributes(
     check_positive_integer("max_attributes", max_attributes)
     model = resolve_model(model)
     effects = attribute_effects(model, domain, noise=True)
-    shown, target = effects[:max_attributes], model.about.target
+    shown = effects[:max_attributes]
+    target = model.about.target
     ax = _panel_or_panel_of_new_figure(ax, (6.0, 1.2 + 0.26 * len(shown)))
     positions = np.arange(len(shown))
-    scale, score_name = 1.0, "score"
+    scale = 1.0
+    score_name = "score"
     if isinstance(target, Numeric):
         scale, _, score_name = target.score_units
     deviations = scale * np.array([effect.deviation for effect in shown])
@@ -220,7 +222,8 @@ def shapes(
         ax.tick_params(labelsize=7)
     for ax in panels[len(shown) :]:
         ax.set_visible(False)
-    first, num_hidden = curves[shown[0]], len(curves) - len(shown)
+    first = curves[shown[0]]
+    num_hidden = len(curves) - len(shown)
     title = _picture_title(model, data, first.label)
     if num_hidden:
         title += f" ({num_hidden} columns that move it less are left out)"
@@ -429,7 +432,9 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
         num_inside, ticks = _ticks_of_bins(column, max_thresholds=4, max_values=16, max_length=18)
     else:
         num_inside, ticks = _ticks_of_bins(column, max_thresholds=8, max_values=256, max_length=256)
-    values, edges, end = curve.values, np.arange(num_inside + 1), float(num_inside)
+    values = curve.values
+    edges = np.arange(num_inside + 1)
+    end = float(num_inside)
     ax.axhline(curve.base, color="0.6", linestyle="--", linewidth=0.9, zorder=1)
     position_of_missing = [end + _GAP + 0.5] if len(values) > num_inside else []
     is_numeric = isinstance(column, Numeric)
@@ -593,13 +598,16 @@ def _ticks_of_bins(
             labels = {float(at): f"{float(f'{ends[at]:.3g}'):,g}" for at in labelled}
             if column.date is not None:
                 labels = {float(at): column.words_of_date(ends[at]) for at in labelled}
-            num_inside, label_of_last = column.bins, "missing"
+            num_inside = column.bins
+            label_of_last = "missing"
         case Nominal():
-            num_inside, label_of_last = len(column.values), "not listed"
+            num_inside = len(column.values)
+            label_of_last = "not listed"
             labelled = range(0, num_inside, -(-num_inside // max_values))
             labels = {number + 0.5: str(column.values[number]) for number in labelled}
         case Boolean():
-            num_inside, label_of_last = 2, "missing"
+            num_inside = 2
+            label_of_last = "missing"
             labels = {bin + 0.5: column.bin_words[bin] for bin in range(num_inside)}
     labels = {position: _shorten_text(label, max_length) for position, label in labels.items()}
     if column.n_bins > num_inside:

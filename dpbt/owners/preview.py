@@ -139,7 +139,8 @@ def preview(
         raise ValueError(f"preview takes recipes of one setting each, got {show_value(recipes)}")
     domain = domains.as_declared_domain(domain)
     _check_domains_and_memory(recipes, public, domain)
-    target, lines = recipes[0].target, []
+    target = recipes[0].target
+    lines = []
     response = column_types.response_of_target(target)
     counts = np.zeros(response.num_classes)  # 0 for a number
     class_shares = None if shares is None else _normalised_class_shares(shares, response)
@@ -315,7 +316,8 @@ def _draw_training_and_test_rows(
     """
     if public is not None:
         return _split_public_rows(public, num_rows, rng)
-    total, response = num_rows + _NUM_TEST_ROWS, column_types.response_of_target(target)
+    total = num_rows + _NUM_TEST_ROWS
+    response = column_types.response_of_target(target)
     bins = np.stack([rng.integers(0, c.n_bins, total) for c in domain.values()], axis=1)
     explained = _sum_of_random_curves(domain, bins, axes=response.score_axes, rng=rng)
     explained *= np.sqrt(signal) / np.maximum(explained.std(axis=-1, keepdims=True), 1e-9)
@@ -325,7 +327,8 @@ def _draw_training_and_test_rows(
     quantile = deviation * NormalDist().inv_cdf(response.level) if response.level else 0.0
     if class_shares is not None:
         offsets = _offsets_for_class_shares(hidden_numbers, class_shares)
-        hidden_numbers, explained = hidden_numbers + offsets, explained + offsets
+        hidden_numbers = hidden_numbers + offsets
+        explained = explained + offsets
     table = Table(
         bins=jnp.asarray(bins, jnp.uint8),
         target=jnp.asarray(
@@ -417,7 +420,8 @@ def _measure_predictions(
         return _AccuracyAndBaseline(accuracy, measures.share_of_most_frequent(labels))
 
     def mean_loss(predicted: np.ndarray | float) -> float:
-        residual, level = labels - predicted, response.level
+        residual = labels - predicted
+        level = response.level
         loss = measures.pinball_loss(residual, level) if level else residual**2
         return float(np.mean(loss))
 

@@ -128,7 +128,8 @@ class FilterTerms(msgspec.Struct, frozen=True, kw_only=True):
                 words, for a ledger that has no proved and finite cost in the measure.
         """
         for name in ("relation", "rows", "max_rows_per_user"):
-            term, value = getattr(self, name), getattr(ledger, name)
+            term = getattr(self, name)
+            value = getattr(ledger, name)
             value = to_relation(value).value if name == "relation" else value
             if value != term:
                 raise ValueError(
@@ -148,7 +149,8 @@ class FilterTerms(msgspec.Struct, frozen=True, kw_only=True):
                 "takes pure draws, one of mu Gaussian draws, one of rho both"
             )
 
-        law_cost, sampler_cost = ledger.run_cost(), ledger.sampler_cost()
+        law_cost = ledger.run_cost()
+        sampler_cost = ledger.sampler_cost()
         if self.measure == "epsilon":
             cost = law_cost.epsilon + 2 * sampler_cost.gap
         elif self.measure == "rho":  # at the one order: docs/composition.md, point 4
@@ -187,7 +189,8 @@ def cost_limits(measure: str, *, epsilon: float, delta: float) -> CostLimits:
     tail = delta * TAIL_SHARE
     if measure == "rho":
         largest = conversions.max_rho_and_order(epsilon, delta - tail)
-        rho, order = float(largest.rho), float(largest.order)
+        rho = float(largest.rho)
+        order = float(largest.order)
         if not rho > 0:
             raise ValueError(f"epsilon is too small for a budget of rho, got {epsilon:g}")
         return CostLimits(cost=Fraction(rho), gap=math.inf, tail=tail, order=order)
@@ -375,7 +378,8 @@ class Filter:
 
     def _set_path_and_lock(self, path: str | Path) -> None:
         """Set the path and the lock of the file, before anything is read from it."""
-        self._path, self._lock = as_path("path", path).absolute(), threading.RLock()
+        self._path = as_path("path", path).absolute()
+        self._lock = threading.RLock()
         self._texts: list[str] = []  # the terms, the salt and the releases, as last read
 
     def _create_database(self, terms: FilterTerms) -> None:
@@ -498,7 +502,8 @@ class Filter:
 
     def has_paid_for(self, key: "Array", run: str | None = None) -> bool:
         """Whether the filter paid for a release under a key, or for this run of a checkpoint."""
-        key_id, run_id = self._salted_hash(key), self._salted_hash(run)
+        key_id = self._salted_hash(key)
+        run_id = self._salted_hash(run)
         return any(
             release.key_id == key_id and (run is None or release.run_id == run_id)
             for release in self._read_all_releases()
@@ -718,7 +723,8 @@ class Filter:
         cost = sum(Fraction(past_charge.cost) for past_charge in charges)
         gap = sum(Fraction(past_charge.gap) for past_charge in charges)
         tail = sum(Fraction(past_charge.tail) for past_charge in charges)
-        unit, limits = self.terms.unit, self.terms.limits
+        unit = self.terms.unit
+        limits = self.terms.limits
         if cost > limits.cost:
             remaining = round_down_to_float(limits.cost - cost + Fraction(charge.cost))
             raise ValueError(
@@ -733,10 +739,13 @@ class Filter:
             )
 
     def __str__(self) -> str:
-        releases, terms, remaining = self._read_all_releases(), self.terms, self.terms.limits.cost
+        releases = self._read_all_releases()
+        terms = self.terms
+        remaining = self.terms.limits.cost
         rows = [("release", "recipe", terms.unit, "of the budget")]
         for number, release in enumerate(releases, 1):
-            cost, remaining = release.charge.cost, remaining - Fraction(release.charge.cost)
+            cost = release.charge.cost
+            remaining = remaining - Fraction(release.charge.cost)
             name = f"{release.name} (outside, {release.date})" if release.date else release.name
             rows.append((str(number), name, f"{cost:.6g}", f"{cost / self.budget:.2%}"))
         left = float(remaining)

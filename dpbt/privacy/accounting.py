@@ -2,7 +2,7 @@
 
 - A *draw* is one noisy output of a private value. Its *site* is its name in the release.
 - A *cost* (`conversions.Cost`) is the part of the privacy budget that one draw takes: epsilon, rho
-  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism_types.Price`) computes a
+  of zCDP, or mu of Gaussian differential privacy. A *price* (`mechanism_prices.Price`) computes a
   mechanism's cost from sensitivity / scale.
 - An *allowance* (`mechanism_types.Allowance`) is the largest cost of draws. Recipes turn it into
   noise scales.
@@ -421,7 +421,10 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         from dp_accounting import dp_event
 
         if self.choice is not None:
-            raise ValueError("a choice is no event of dp_accounting; use its total")
+            raise ValueError(
+                "dp_accounting has no event for the best of a random number of runs; use "
+                "ledger.epsilon and ledger.delta"
+            )
         costly_lines = [line for line in self.lines if line.mu > 0]
         has_additive_noise_alone = all(
             line.gaussian or line.mechanism == "discrete laplace" for line in costly_lines
@@ -587,8 +590,10 @@ def _check_can_be_composed(parts: Sequence[Ledger]) -> None:
             "composition the sums of the epsilons and of the deltas hold for all releases together"
         )
     for name in ("relation", "max_rows_per_user"):
-        if len({getattr(part, name) for part in parts}) > 1:
-            raise ValueError(f"ledgers add up under one {name} alone")
+        values = [getattr(part, name) for part in parts]
+        if len(set(values)) > 1:
+            shown = sorted({value.value if name == "relation" else value for value in values})
+            raise ValueError(f"ledgers can only be added if they have the same {name}, got {shown}")
 
 
 def total_delta(ledgers: Sequence[Ledger]) -> float:

@@ -104,7 +104,8 @@ def clopper_pearson_bounds(
         num_runs: how many runs there were.
         confidence: of each of the two bounds, in (0, 1).
     """
-    k, failure_probability = np.asarray(successes, float), 1 - confidence
+    k = np.asarray(successes, float)
+    failure_probability = 1 - confidence
     lower = special.betaincinv(k, num_runs - k + 1, failure_probability)
     upper = special.betaincinv(k + 1, num_runs - k, 1 - failure_probability)
     return ProbabilityBounds(

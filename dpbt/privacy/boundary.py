@@ -151,12 +151,12 @@ class DrawSpec:
         types_of_leaves = tuple(
             leaf if isinstance(leaf, jax.ShapeDtypeStruct) else jax.typeof(leaf) for leaf in leaves
         )
-        kinds = tuple((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in types_of_leaves)
+        array_types = tuple((leaf.shape, leaf.dtype, leaf.weak_type) for leaf in types_of_leaves)
         shape_of_sample = _shape_of_sample
         if not getattr(self.mechanism.sample, "__module__", "").startswith("dpbt."):
             shape_of_sample = _shape_of_sample.__wrapped__  # it may follow from what Python holds
         return shape_of_sample(
-            self.mechanism.sample, structure, kinds, jax.dtypes.canonicalize_dtype(np.int64)
+            self.mechanism.sample, structure, array_types, jax.dtypes.canonicalize_dtype(np.int64)
         )
 
     @property
@@ -172,7 +172,7 @@ class DrawSpec:
 
 @functools.lru_cache(maxsize=1024)
 def _shape_of_sample(
-    sample: Callable[[Array, Value, Array], Array], structure: Any, kinds: Any, widest: Any
+    sample: Callable[[Array, Value, Array], Array], structure: Any, array_types: Any, int_dtype: Any
 ) -> jax.ShapeDtypeStruct:
     """The shape and the dtype of what a mechanism draws for a value.
 
@@ -181,12 +181,13 @@ def _shape_of_sample(
     Args:
         sample: of the mechanism.
         structure: of the pytree of the value.
-        kinds: (shape, dtype, whether it is weak) of each of its arrays.
-        widest: the widest integers that JAX has now; a part of the key of the cache.
+        array_types: (shape, dtype, whether it is weak) of each of its arrays.
+        int_dtype: the widest integer dtype that JAX has now; a part of the key of the cache.
     """
-    del widest
+    del int_dtype
     leaves = [
-        jax.ShapeDtypeStruct(shape, dtype, weak_type=weak_type) for shape, dtype, weak_type in kinds
+        jax.ShapeDtypeStruct(shape, dtype, weak_type=weak_type)
+        for shape, dtype, weak_type in array_types
     ]
 
     # The key and the scale are made within the trace, where JAX compiles nothing for them.
@@ -233,13 +234,13 @@ class Draw:
     """The function by which a program requests its outputs. Calling it declares a draw.
 
     Attributes:
-        answer: (spec) -> the output of the draw.
+        answer_draw: (spec) -> the output of the draw.
         noise: site -> multiplier, the noise of the budget, which a program may read. `run_program`
             computes scales from a copy that the program cannot reach.
         earlier_sites: the sites of the draws so far.
     """
 
-    answer: Callable[[DrawSpec], Any]
+    answer_draw: Callable[[DrawSpec], Any]
     noise: Mapping[Site, Numbers]
     earlier_sites: list[Site] = dataclasses.field(default_factory=list)
 
@@ -270,8 +271,8 @@ class Draw:
                 mechanism alone. A `RowSum` declares a sum over rows.
             theorem: where the sensitivity is proved.
             sensitivity: how far one row moves the statistic, in the norm of
-                `mechanism_types.price`: L1, L2, or for selections the range of the change of
-                scores. A `Sensitivity` states both norms. It may depend on earlier releases if
+                `mechanism_types.Mechanism.price`: L1, L2, or for selections the range of the change
+                of scores. A `Sensitivity` states both norms. It may depend on earlier releases if
                 `max_sensitivity` does not.
             moved_outputs: how many independent outputs one row moves, whatever `num_payments` is;
                 None for draws that never read the rows.
@@ -319,24 +320,25 @@ class Draw:
             unit=unit,
             has_stated_scale=has_stated_scale,
         )
-        return self.answer(spec)
+        return self.answer_draw(spec)
 
 
-def run_program(program: Program, answer: Callable[[DrawSpec], Any], view: View) -> None:
+def run_program(program: Program, answer_draw: Callable[[DrawSpec], Any], view: View) -> None:
     """Run a private program on a view, and answer each draw that it requests by a function.
 
     The program reads copies of params and public, whose noise is read-only.
 
     Args:
         program: the private program.
-        answer: (spec) -> the output of the draw, which the program reads.
+        answer_draw: (spec) -> the output of the draw, which the program reads.
         view: the inputs of the program.
 
     Raises:
         ValueError: as `Draw`.
     """
     params, public = jax.tree.map(lambda leaf: leaf, (view.params, view.public))
-    noise, multipliers = ReadOnlyMapping(view.params.noise), dict(view.params.noise)
+    noise = ReadOnlyMapping(view.params.noise)
+    multipliers = dict(view.params.noise)
 
     # The program cannot reach the multipliers that scales are computed from.
     def answer_scaled(spec: DrawSpec) -> Any:
@@ -344,7 +346,7 @@ def run_program(program: Program, answer: Callable[[DrawSpec], Any], view: View)
             multiplier = multipliers[budget_group_of_site(spec.site, multipliers)]
             scale = jnp.asarray(spec.scale, jnp.float32) * jnp.asarray(multiplier, jnp.float32)
             spec = dataclasses.replace(spec, scale=scale)
-        return answer(spec)
+        return answer_draw(spec)
 
     program(
         Draw(answer_scaled, noise), view.rows, view.weights, params._replace(noise=noise), public

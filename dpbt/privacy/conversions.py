@@ -151,7 +151,8 @@ def build_within_cost(
         built = build(epsilon)
         cost = cost_of(built)
         if cost <= max_cost:
-            low, best = epsilon, built
+            low = epsilon
+            best = built
             if cost >= max_cost * (1 - _COST_TOLERANCE):
                 return BuildResult(built=built, is_close=True)
         else:
@@ -320,7 +321,8 @@ def _gdp_delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> Float64[np.nd
     """
     from scipy.special import erfcx
 
-    middle, node_distance = epsilon / mu, math.sqrt(0.6) * mu / 2
+    middle = epsilon / mu
+    node_distance = math.sqrt(0.6) * mu / 2
 
     def integrand(x: np.ndarray) -> np.ndarray:
         return 1 - x * math.sqrt(math.pi / 2) * erfcx(x / math.sqrt(2))
@@ -448,7 +450,8 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
         ) > finite_epsilon
 
     best_x = _log_of_best_order_minus_one(is_order_too_low)
-    alpha, offset = 1 + np.exp(best_x), _epsilon_offset_of_order(best_x, log_inverse_delta)
+    alpha = 1 + np.exp(best_x)
+    offset = _epsilon_offset_of_order(best_x, log_inverse_delta)
     rho = np.maximum((finite_epsilon - offset) / alpha, 0.0) * (1 - 1e-11)
     return RhoAndOrder(rho=np.where(np.isfinite(epsilon), rho, epsilon), order=alpha)
 
@@ -520,10 +523,8 @@ def run_count_law_of_mean(mean: float, eta: float = 0.0) -> RunCountLaw:
         ValueError: for numbers outside these ranges. Also if gamma would be below `MIN_GAMMA`, as
             K could then be too many.
     """
-    mean, eta = (
-        float(check_interval("mean", mean, "[1, inf)")),
-        float(check_interval("eta", eta, "[-0.9, 100]")),
-    )
+    mean = float(check_interval("mean", mean, "[1, inf)"))
+    eta = float(check_interval("eta", eta, "[-0.9, 100]"))
     if mean == 1:
         return RunCountLaw(gamma=1.0, eta=eta)
     max_mean = RunCountLaw(gamma=MIN_GAMMA, eta=eta).mean
@@ -607,7 +608,8 @@ def log_ratio_bound_of_mixed_probabilities(mu: float, *, gamma: float) -> float:
 
     edges = np.concatenate([[-np.inf], np.linspace(-40.0 - mu, 40.0, 4001), [np.inf]])
     low, high = edges[:-1], edges[1:]
-    upper_bound, max_attained = math.inf, 0.0
+    upper_bound = math.inf
+    max_attained = 0.0
     for _ in range(40):
         bounds = log_mixed_probability(high + mu) - log_mixed_probability(low)
         attained = log_mixed_probability(low + mu) - log_mixed_probability(low)

@@ -18,10 +18,22 @@ from dpbt.privacy.boundary import DrawSpec
 from dpbt.privacy.draw_specs import view_of_example_row
 from dpbt.privacy.phase_views import RecipePhase
 from dpbt.privacy.price_comparison import PricedDraw, PricedDraws
-from dpbt.types import Array, Numbers, Params, Phase, Program, Public, Recipe, Release, View
+from dpbt.types import (
+    Array,
+    Numbers,
+    Params,
+    Phase,
+    Program,
+    Public,
+    Recipe,
+    Release,
+    Site,
+    View,
+)
 
-ROWS, EARLIER = "the private rows", "earlier releases"
+ROWS = "the private rows"
 SPLITS = "the splits of the table"
+EARLIER = "earlier releases"
 
 Source = str
 """What a number of a draw depends on: a site, `ROWS`, `SPLITS` or `EARLIER`.
@@ -200,62 +212,101 @@ def trace_draw_dependencies(
     specs = jax.eval_shape(
         lambda view: list(program_interpreters.describe_draws(program, view).values()), view
     )
-    zeros = {spec.site: spec.output for spec in specs}
+    trace = _trace_numbers_of_draws(program, view, specs)
+    sources_of_draws = _sources_of_draw_numbers(trace, sources_of_view)
+    formulas_of_draws = _formulas_of_draws(trace, view)
+    return [
+        DrawDependencies(
+            spec=spec,
+            private_input_sources=_union_of_sources(sources.private_input),
+            public_input_sources=_union_of_sources(sources.public_inputs),
+            scale_sources=_union_of_sources(sources.scale),
+            max_sensitivity_sources=_union_of_sources(sources.max_sensitivity),
+            max_sensitivity_formula=formulas.max_sensitivity,
+            scale_formula=formulas.scale,
+        )
+        for spec, sources, formulas in zip(specs, sources_of_draws, formulas_of_draws, strict=True)
+    ]
 
-    # The numbers of the draws, as a function of the view and of earlier outputs.
-    def read_by_draws(outputs: Release, view: View) -> list[_DrawNumbers]:
-        numbers_of_draws: list[_DrawNumbers] = []
 
-        def answer(spec: DrawSpec) -> Array:
-            numbers = _DrawNumbers(
+class _NumbersTrace(NamedTuple):
+    """The trace of a program that computes the numbers of its draws.
+
+    Attributes:
+        closed_jaxpr: (outputs of the draws by site, view) -> the numbers of all draws.
+        structure: the structure of its result, a `_DrawNumbers` for each draw.
+        sites: the sites of the draws, in the order of its inputs.
+    """
+
+    closed_jaxpr: Any
+    structure: Any
+    sites: list[Site]
+
+
+def _trace_numbers_of_draws(program: Program, view: View, specs: list[DrawSpec]) -> _NumbersTrace:
+    """Trace the numbers of the draws as a function of the view and of the outputs of draws."""
+
+    def numbers_of_draws(outputs: Release, view: View) -> list[_DrawNumbers]:
+        numbers: list[_DrawNumbers] = []
+
+        def answer_draw(spec: DrawSpec) -> Array:
+            numbers_of_draw = _DrawNumbers(
                 private_input=spec.private_input,
                 public_inputs=spec.public_inputs,
                 scale=spec.scale,
                 max_sensitivity=spec.max_sensitivity,
             )
-            numbers_of_draws.append(jax.tree.map(jnp.asarray, numbers))
+            numbers.append(jax.tree.map(jnp.asarray, numbers_of_draw))
             return outputs[spec.site]
 
-        boundary.run_program(program, answer, view)
-        return numbers_of_draws
+        boundary.run_program(program, answer_draw, view)
+        return numbers
 
-    closed_jaxpr, shapes = jax.make_jaxpr(read_by_draws, return_shape=True)(zeros, view)
-    structure, num_outputs = jax.tree.structure(shapes), len(jax.tree.leaves(shapes))
-
-    # The sources of each number, and the formulas of largest sensitivities and scales.
-    sites = sorted(zeros)
-    sources = [{site} for site in sites] + sources_of_view
-    sources_of_draws: list[_DrawNumbers] = jax.tree.unflatten(
-        structure, dataflow.sources_of_outputs(closed_jaxpr.jaxpr, sources)
+    outputs = {spec.site: spec.output for spec in specs}
+    closed_jaxpr, shapes = jax.make_jaxpr(numbers_of_draws, return_shape=True)(outputs, view)
+    return _NumbersTrace(
+        closed_jaxpr=closed_jaxpr, structure=jax.tree.structure(shapes), sites=sorted(outputs)
     )
-    output_indices: list[_DrawNumbers] = jax.tree.unflatten(structure, range(num_outputs))
+
+
+def _sources_of_draw_numbers(
+    trace: _NumbersTrace, sources_of_view: list[set[Source]]
+) -> list[_DrawNumbers]:
+    """The sources of each number of each draw, where an output of a draw is a source itself."""
+    sources_of_inputs = [{site} for site in trace.sites] + sources_of_view
+    sources_of_numbers = dataflow.sources_of_outputs(trace.closed_jaxpr.jaxpr, sources_of_inputs)
+    return jax.tree.unflatten(trace.structure, sources_of_numbers)
+
+
+class _DrawFormulas(NamedTuple):
+    """Digests of the operations that compute two numbers of a draw (`dataflow.formula_digests`)."""
+
+    max_sensitivity: str
+    scale: str
+
+
+def _formulas_of_draws(trace: _NumbersTrace, view: View) -> list[_DrawFormulas]:
+    """The formulas of the largest sensitivity and of the scale of each draw."""
+    num_outputs = len(trace.closed_jaxpr.jaxpr.outvars)
+    output_indices: list[_DrawNumbers] = jax.tree.unflatten(trace.structure, range(num_outputs))
     input_names = [
-        *map(price_comparison.formula_name_of_output, sites),
+        *map(price_comparison.formula_name_of_output, trace.sites),
         *price_comparison.formula_names_of_view(view),
     ]
-    formulas = iter(
-        dataflow.formula_digests(
-            closed_jaxpr,
-            input_names,
-            [
-                output_index
-                for of_draw in output_indices
-                for output_index in (of_draw.max_sensitivity, of_draw.scale)
-            ],
-            {},
-        )
+    # One call for all, since it digests an operation once, however many numbers depend on it.
+    formulas = dataflow.formula_digests(
+        trace.closed_jaxpr,
+        input_names,
+        [
+            *(indices.max_sensitivity for indices in output_indices),
+            *(indices.scale for indices in output_indices),
+        ],
+        {},
     )
+    num_draws = len(output_indices)
     return [
-        DrawDependencies(
-            spec=spec,
-            private_input_sources=_union_of_sources(of_draw.private_input),
-            public_input_sources=_union_of_sources(of_draw.public_inputs),
-            scale_sources=_union_of_sources(of_draw.scale),
-            max_sensitivity_sources=_union_of_sources(of_draw.max_sensitivity),
-            max_sensitivity_formula=next(formulas),
-            scale_formula=next(formulas),
-        )
-        for spec, of_draw in zip(specs, sources_of_draws, strict=True)
+        _DrawFormulas(max_sensitivity=max_sensitivity, scale=scale)
+        for max_sensitivity, scale in zip(formulas[:num_draws], formulas[num_draws:], strict=True)
     ]
 
 
@@ -320,7 +371,8 @@ def check_prices_are_public(
             the name of one of the library's, or that claims never to read the rows.
     """
     for draw in draws:
-        site, mechanism = draw.spec.site, draw.spec.mechanism
+        site = draw.spec.site
+        mechanism = draw.spec.mechanism
         library_mechanism = mechanisms.BY_NAME.get(mechanism.name)
         if library_mechanism is not None and library_mechanism is not mechanism:
             raise ValueError(
@@ -340,7 +392,8 @@ def check_prices_are_public(
 
 def _check_price_of_draw_from_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> None:
     """Refuse a draw that reads rows if its price depends on rows or on earlier releases."""
-    spec, site = draw.spec, draw.spec.site
+    spec = draw.spec
+    site = draw.spec.site
     norm = spec.mechanism.price.norm
     if must_ignore_rows and ROWS in draw.public_input_sources:
         raise ValueError(

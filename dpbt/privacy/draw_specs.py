@@ -68,7 +68,8 @@ def view_of_example_row(
         max_abs_score: an upper bound on |score|.
         row_fields: name of a field of the example table -> the array that replaces it.
     """
-    learner, phase = recipe_phase.learner, recipe_phase.phase
+    learner = recipe_phase.learner
+    phase = recipe_phase.phase
     if not isinstance(phase, Prologue):
         public = _public_after_zero_prologue(recipe_phase, params, public)
         public = public._replace(round=jnp.asarray(public.round, jnp.int32))

@@ -98,13 +98,15 @@ def _ledger_line_of_uncomposed_event(
 ) -> Line:
     """The line of one event that is not composed."""
     kind = type(event).__name__
-    epsilon, rho, mu, gaussian, tail = math.inf, math.inf, math.inf, False, 0.0
+    epsilon = math.inf
+    rho = math.inf
+    mu = math.inf
+    gaussian = False
+    tail = 0.0
     match kind:
         case "GaussianDpEvent":
-            mu, gaussian = (
-                num_changed_rows / _read_number_in_interval(event, "noise_multiplier"),
-                True,
-            )
+            mu = num_changed_rows / _read_number_in_interval(event, "noise_multiplier")
+            gaussian = True
             rho = mu**2 / 2
         case "LaplaceDpEvent":
             epsilon = num_changed_rows / _read_number_in_interval(event, "noise_multiplier")

@@ -12,8 +12,8 @@ from dpbt.common.validate import check_interval, check_positive_integer
 from dpbt.privacy import accounting
 from dpbt.privacy.accounting import Ledger, Line
 from dpbt.privacy.conversions import SamplerCost
-from dpbt.privacy.mechanism_prices import PRICE_BY_MECHANISM_NAME, Numbers, Price
-from dpbt.public_types import Site
+from dpbt.privacy.mechanism_prices import PRICE_BY_MECHANISM_NAME, Price
+from dpbt.public_types import Numbers, Site
 
 
 class _NamedPrice(NamedTuple):
@@ -62,7 +62,8 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
             draw of rows that does not say how many outputs a row moves, and for a sensitivity of
             one that never reads the rows.
     """
-    site, price = terms.site, terms.mechanism.price
+    site = terms.site
+    price = terms.mechanism.price
     if terms.moved_outputs is None and price.reads_rows:
         raise ValueError(
             f"moved_outputs of the draw {site!r} must say how many of its outputs a row moves"
@@ -86,12 +87,10 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
             f"sensitivity of the draw {site!r} must be 0, because {terms.mechanism.name} draws "
             f"never read the rows, got {sensitivity:g}"
         )
-    cost, sampler_cost = price.cost_of_draw(sensitivity, scale), SamplerCost(gap=0.0, tail=0.0)
-    if price.sampler is not None and moved_outputs is not None:
-        sampler_cost = price.sampler.cost_of_draw(
-            total_shift=sensitivity / scale if scale > 0 else 0.0,  # no sampler runs without noise
-            num_outputs=moved_outputs,
-        )
+    cost = price.cost_of_draw(sensitivity, scale)
+    sampler_cost = _sampler_cost_of_draw(
+        price, sensitivity=sensitivity, scale=scale, moved_outputs=moved_outputs
+    )
     return Line(
         site=site,
         mechanism=terms.mechanism.name,
@@ -110,6 +109,18 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
         gap=sampler_cost.gap * times,
         tail=float(sampler_cost.tail) * times,
         exact=price.sampler is not None,
+    )
+
+
+def _sampler_cost_of_draw(
+    price: Price, *, sensitivity: float, scale: float, moved_outputs: int | None
+) -> SamplerCost:
+    """The cost of the finite bits of a sampler in one draw; 0 if no bound is known or needed."""
+    if price.sampler is None or moved_outputs is None:
+        return SamplerCost(gap=0.0, tail=0.0)
+    return price.sampler.cost_of_draw(
+        total_shift=sensitivity / scale if scale > 0 else 0.0,  # no sampler runs without noise
+        num_outputs=moved_outputs,
     )
 
 

@@ -1,7 +1,7 @@
 """Prices: what a draw costs by its sensitivity and its scale. No JAX.
 
-So the ledger of a saved model is priced again where no JAX is installed. `mechanism` has the
-programs that draw, and `mechanisms` those of the library, whose prices are here.
+So the ledger of a saved model is priced again where no JAX is installed. `mechanism_types`
+has the type of a mechanism, and `mechanisms` those of the library, whose prices are here.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Float64
 
 from dpbt.privacy.conversions import Cost, SamplerCost
-
-Numbers = Any
-"""A number, or an array with axes of settings."""
+from dpbt.public_types import Numbers
 
 
 class SamplerBound(NamedTuple):

@@ -14,14 +14,7 @@ import numpy as np
 from jaxtyping import Float32
 
 from dpbt.privacy.conversions import Cost
-from dpbt.privacy.mechanism_prices import BOUNDED_RANGE as BOUNDED_RANGE
-from dpbt.privacy.mechanism_prices import FREE as FREE
-from dpbt.privacy.mechanism_prices import GAUSSIAN as GAUSSIAN
-from dpbt.privacy.mechanism_prices import LAPLACE as LAPLACE
-from dpbt.privacy.mechanism_prices import PURE as PURE
 from dpbt.privacy.mechanism_prices import Price
-from dpbt.privacy.mechanism_prices import SamplerBound as SamplerBound
-from dpbt.privacy.mechanism_prices import gdp_mu_of_pure_epsilon as gdp_mu_of_pure_epsilon
 from dpbt.types import Array, Numbers
 
 Value = Any

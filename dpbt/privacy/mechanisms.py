@@ -15,7 +15,7 @@ With s = sensitivity / scale, one draw costs:
 | `uniform`, `assignment`         | never read the rows | 0  | 0          |
 
 Densities are exact formulas. Samplers draw from finitely many bits in double precision. Each
-mechanism states how far its sampler can be from its law (`mechanism_types.SamplerBound`), and the
+mechanism states how far its sampler can be from its law (`mechanism_prices.SamplerBound`), and the
 ledger has a line for it. A mechanism of your own that states no such bound marks its ledgers FLOAT.
 Real noise in float32 is an example: its reachable values depend on the private value (Mironov,
 2012).
@@ -33,6 +33,7 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt.common.arithmetic import LN2
+from dpbt.common.compilation import reuse_trace
 from dpbt.privacy import mechanism_prices, variates
 from dpbt.privacy.keys import random_words
 from dpbt.privacy.mechanism_prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
@@ -99,6 +100,7 @@ def _clamp_to_int32_unless_float64(noisy_value: Array, value: Array) -> Array:
     return jnp.clip(noisy_value, -limit, limit).astype(jnp.int32)
 
 
+@reuse_trace
 def _sample_discrete_laplace(key: Array, value: Array, scale: Numbers) -> Array:
     words = random_words(key, variates.GEOMETRIC_WORDS, jnp.shape(value))
     with variates.double_precision():
@@ -155,6 +157,7 @@ def rounding_step(scale: Numbers) -> Float32[Array, "..."]:
     )
 
 
+@reuse_trace
 def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
     shape = jnp.shape(value)
     words = random_words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
@@ -174,10 +177,8 @@ def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> A
     """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower tails."""
     with variates.double_precision():
         step = variates.to_float64(rounding_step(scale))
-        deviation, output_f64 = (
-            variates.to_float64(replace_zero_by_one(scale)),
-            variates.to_float64(output),
-        )
+        deviation = variates.to_float64(replace_zero_by_one(scale))
+        output_f64 = variates.to_float64(output)
         distance = jnp.abs(output_f64 - variates.to_float64(value))
         log_tail_near = log_ndtr((step / 2 - distance) / deviation)
         log_tail_far = log_ndtr((-step / 2 - distance) / deviation)
@@ -362,6 +363,7 @@ def _first_argmax(values: Array) -> Int32[Array, "..."]:
     return jnp.min(jnp.where(values == best, index, np.int32(length)), axis=-1)
 
 
+@reuse_trace
 def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """Sample the exponential mechanism by a race of groups, then of the winner's candidates.
 
@@ -380,7 +382,8 @@ def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> A
 
         # The group: the first to arrive, or without noise that of the best candidate. (The best
         # logit is 0 only up to rounding, since compilers may compute a score twice.)
-        best, mass = jnp.max(grouped, axis=-1), jnp.sum(jnp.exp(grouped), axis=-1)
+        best = jnp.max(grouped, axis=-1)
+        mass = jnp.sum(jnp.exp(grouped), axis=-1)
         noise = selection_noise(key, logits.shape)
         group = _first_argmax(jnp.where(is_noise_free, best, -noise.of_groups / mass))
 
@@ -513,6 +516,7 @@ e^-32 / 2^20, so it is at most 2^-50.
 """
 
 
+@reuse_trace
 def _sample_noisy_max(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     with variates.double_precision():

@@ -81,13 +81,14 @@ def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
 
 def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
     """Refuse a draw whose scale or public inputs depend on rows of the pass that they precede."""
-    asked_sources = draw.public_input_sources | draw.scale_sources
-    sources = draw.private_input_sources | asked_sources
-    follows_from_sums = draw.spec.site not in summed_sites and sources & summed_sites
-    if ROWS in asked_sources or follows_from_sums:
+    early_sources = draw.public_input_sources | draw.scale_sources
+    sources = draw.private_input_sources | early_sources
+    depends_on_sums = draw.spec.site not in summed_sites and sources & summed_sites
+    if ROWS in early_sources or depends_on_sums:
         raise ValueError(
-            f"what the draw {draw.spec.site!r} asks for follows from "
-            f"{sorted(sources - {EARLIER, SPLITS})}, and is worked out before rows are read"
+            f"the scale and the public inputs of the draw {draw.spec.site!r} depend on "
+            f"{sorted(sources - {EARLIER, SPLITS})}; on a table in blocks they must be known "
+            "before a pass over the rows"
         )
 
 

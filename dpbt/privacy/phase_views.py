@@ -107,8 +107,8 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
         return public._replace(initial_score=zeros)
 
     def number_of_release(name: str, of_release: Callable[[Release, Params], Array]) -> Array:
-        words = f"the {name} of a prologue"
-        number = isolation.evaluate_public_function(words, of_release, public.prologue, params)
+        noun = f"the {name} of a prologue"
+        number = isolation.evaluate_public_function(noun, of_release, public.prologue, params)
         return jnp.asarray(number, jnp.float32)
 
     changes = {}
@@ -175,7 +175,8 @@ def _weigh_and_check_cap_is_public(
         weight_update.identity, weigh, private, max_abs_score, public
     )
     jaxpr = traced.closed_jaxpr.jaxpr
-    num_private, num_inputs = len(jax.tree.leaves(private)), len(jaxpr.invars)
+    num_private = len(jax.tree.leaves(private))
+    num_inputs = len(jaxpr.invars)
     sources = [{"rows"}] * num_private + [set()] * (num_inputs - num_private)
     sources_of_cap = dataflow.sources_of_outputs(jaxpr, sources)[-1]  # the cap is the last field
     if sources_of_cap:

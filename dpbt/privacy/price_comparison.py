@@ -103,19 +103,19 @@ def check_draws_match_prices(
         for name in _COMPARED_FIELDS:
             if getattr(spec, name) != getattr(priced_spec, name):
                 raise _difference_error(site, name)
-        for name, words in (("max_sensitivity", "sensitivity"), ("scale", "scale")):
-            number, priced_number = getattr(spec, name), getattr(priced_spec, name)
+        for name, noun in (("max_sensitivity", "sensitivity"), ("scale", "scale")):
+            number = getattr(spec, name)
+            priced_number = getattr(priced_spec, name)
             if not (is_static(number) and is_static(priced_number)):
                 continue
             if not np.array_equal(number, priced_number, equal_nan=True):
-                raise _difference_error(site, words)
+                raise _difference_error(site, noun)
 
 
 def _difference_error(site: Site, name: str) -> ValueError:
     return ValueError(
-        f"the draw {site!r} runs with another {name} than the ledger prices: what it asks for may "
-        "follow from the recipe alone, and not from the shape of the table or from what Python has "
-        "changed since"
+        f"the draw {site!r} runs with another {name} than the ledger prices; it must depend on the "
+        "recipe alone, and not on the shape of the table or on Python state that has changed"
     )
 
 
@@ -126,22 +126,22 @@ class _RunTrace(NamedTuple):
         outputs: the output of each draw.
         max_sensitivities: of each draw.
         scales: of each draw.
-        kept: what `answer` keeps of each draw.
+        records: what `answer_draw` records of each draw.
     """
 
     outputs: dict[Site, Any]
     max_sensitivities: dict[Site, Any]
     scales: dict[Site, Any]
-    kept: dict[Site, Any]
+    records: dict[Site, Any]
 
 
 def trace_then_check_prices_then_run(
     program: Program,
-    answer: Callable[[DrawSpec], tuple[Array, Any]],
+    answer_draw: Callable[[DrawSpec], tuple[Array, Any]],
     view: View,
     priced_draws: Sequence[PricedDraw] | None,
     *,
-    answers_are_released: bool = True,
+    outputs_are_released: bool = True,
 ) -> dict[Site, Any]:
     """Trace a program by itself, compare its draws with their prices, then evaluate the trace.
 
@@ -151,14 +151,14 @@ def trace_then_check_prices_then_run(
 
     Args:
         program: the private program.
-        answer: (spec) -> the output of the draw, and what to keep of it.
+        answer_draw: (spec) -> the output of the draw, and what to record of it.
         view: the inputs of the program.
         priced_draws: the draws of the ledger; None to compare nothing.
-        answers_are_released: whether `answer` returns the outputs that are released. If not, scales
-            that depend on them are not compared.
+        outputs_are_released: whether `answer_draw` returns the outputs that are released. If not,
+            scales that depend on them are not compared.
 
     Returns:
-        Site -> what `answer` kept.
+        Site -> what `answer_draw` recorded.
 
     Raises:
         ValueError: as `check_draws_match_prices` and `Draw`, and for a largest sensitivity or a
@@ -169,15 +169,15 @@ def trace_then_check_prices_then_run(
     def run_in_trace(view: View) -> _RunTrace:
         trace = _RunTrace({}, {}, {}, {})
 
-        def answer_and_note(spec: DrawSpec) -> Array:
+        def answer_and_record(spec: DrawSpec) -> Array:
             site = spec.site
             specs[site] = spec
             trace.max_sensitivities[site] = jnp.asarray(spec.max_sensitivity)
             trace.scales[site] = jnp.asarray(spec.scale)
-            trace.outputs[site], trace.kept[site] = answer(spec)
+            trace.outputs[site], trace.records[site] = answer_draw(spec)
             return trace.outputs[site]
 
-        run_program(program, answer_and_note, view)
+        run_program(program, answer_and_record, view)
         return trace
 
     closed_jaxpr, result_shapes = jax.make_jaxpr(run_in_trace, return_shape=True)(view)
@@ -189,10 +189,10 @@ def trace_then_check_prices_then_run(
             result_shapes,
             view,
             priced_draws,
-            answers_are_released=answers_are_released,
+            outputs_are_released=outputs_are_released,
         )
     trace: _RunTrace = evaluate_closed_jaxpr(closed_jaxpr, result_shapes, view)
-    return trace.kept
+    return trace.records
 
 
 def _check_formula_digests(
@@ -201,7 +201,7 @@ def _check_formula_digests(
     view: View,
     priced_draws: Sequence[PricedDraw],
     *,
-    answers_are_released: bool,
+    outputs_are_released: bool,
 ) -> None:
     """Refuse draws whose sensitivities or scales other operations compute than the priced ones.
 
@@ -210,13 +210,14 @@ def _check_formula_digests(
         result_shapes: the shapes of the `_RunTrace`.
         view: the inputs of the program.
         priced_draws: the draws of the ledger.
-        answers_are_released: as `trace_then_check_prices_then_run`.
+        outputs_are_released: as `trace_then_check_prices_then_run`.
     """
     output_indices: _RunTrace = jax.tree.unflatten(
         jax.tree.structure(result_shapes), range(len(jax.tree.leaves(result_shapes)))
     )
     input_name_by_output_index = {
-        place: formula_name_of_output(site) for site, place in output_indices.outputs.items()
+        output_index: formula_name_of_output(site)
+        for site, output_index in output_indices.outputs.items()
     }
     draws_from_rows = [draw for draw in priced_draws if draw.spec.mechanism.price.reads_rows]
     sites = [draw.spec.site for draw in draws_from_rows]
@@ -229,13 +230,14 @@ def _check_formula_digests(
         compared_output_indices,
         input_name_by_output_index,
     )
-    max_sensitivities, scales = formulas[: len(sites)], formulas[len(sites) :]
+    max_sensitivities = formulas[: len(sites)]
+    scales = formulas[len(sites) :]
     for draw, max_sensitivity, scale in zip(
         draws_from_rows, max_sensitivities, scales, strict=True
     ):
         if max_sensitivity != draw.max_sensitivity_formula:
             raise _difference_error(draw.spec.site, "sensitivity")
-        if draw.scale_formula is None or (draw.scale_reads_releases and not answers_are_released):
+        if draw.scale_formula is None or (draw.scale_reads_releases and not outputs_are_released):
             continue
         if scale != draw.scale_formula:
             raise _difference_error(draw.spec.site, "scale")

@@ -53,14 +53,14 @@ def sample_release(
             `trace_then_check_prices_then_run`.
     """
 
-    def answer(spec: DrawSpec) -> tuple[Array, Array]:
+    def answer_draw(spec: DrawSpec) -> tuple[Array, Array]:
         root = public_key if spec.mechanism.public else key
         if root is None:
             raise missing_public_key_error(spec.site)
         output = spec.mechanism.sample(site_key(root, spec.site), spec.statistic, spec.scale)
         return output, output
 
-    return trace_then_check_prices_then_run(program, answer, view, priced_draws)
+    return trace_then_check_prices_then_run(program, answer_draw, view, priced_draws)
 
 
 def replay_draws(program: Program, release: Release, view: View) -> dict[Site, DrawSpec]:
@@ -73,7 +73,7 @@ def replay_draws(program: Program, release: Release, view: View) -> dict[Site, D
     """
     specs: dict[Site, DrawSpec] = {}
 
-    def answer(spec: DrawSpec) -> Array:
+    def answer_draw(spec: DrawSpec) -> Array:
         specs[spec.site] = spec
         recorded = release.get(spec.site, jnp.zeros_like(spec.output))
         if jnp.shape(recorded) != spec.output.shape:
@@ -83,7 +83,7 @@ def replay_draws(program: Program, release: Release, view: View) -> dict[Site, D
             )
         return recorded
 
-    run_program(program, answer, view)
+    run_program(program, answer_draw, view)
     if set(specs) != set(release):
         raise ValueError(
             f"the release has sites {sorted(release)}, the program draws {sorted(specs)}"
@@ -137,7 +137,9 @@ def compare_views(
 
 def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
     """The privacy loss of one draw between two views, which request it as `spec` and `other`."""
-    mechanism, statistic, other_statistic = spec.mechanism, spec.statistic, other.statistic
+    mechanism = spec.mechanism
+    statistic = spec.statistic
+    other_statistic = other.statistic
     log_density = mechanism.log_prob(output, statistic, spec.scale)
     other_log_density = mechanism.log_prob(output, other_statistic, other.scale)
     return DrawComparison(
@@ -169,21 +171,21 @@ def describe_draws(
     """
     recorded = release or {}
 
-    def answer(spec: DrawSpec) -> tuple[Array, DrawSpec]:
+    def answer_draw(spec: DrawSpec) -> tuple[Array, DrawSpec]:
         output = recorded.get(spec.site, jnp.zeros_like(spec.output))
         return output, _remove_private_value(spec)
 
     if priced_draws is not None:
         return trace_then_check_prices_then_run(
-            program, answer, view, priced_draws, answers_are_released=False
+            program, answer_draw, view, priced_draws, outputs_are_released=False
         )
     specs: dict[Site, DrawSpec] = {}
 
-    def answer_and_note(spec: DrawSpec) -> Array:
-        output, specs[spec.site] = answer(spec)
+    def answer_and_record(spec: DrawSpec) -> Array:
+        output, specs[spec.site] = answer_draw(spec)
         return output
 
-    run_program(program, answer_and_note, view)
+    run_program(program, answer_and_record, view)
     return specs
 
 
@@ -208,14 +210,14 @@ def sample_public_draws(program: Program, public_key: Array, view: View) -> Rele
     """
     outputs: Release = {}
 
-    def answer(spec: DrawSpec) -> Array:
+    def answer_draw(spec: DrawSpec) -> Array:
         if not spec.mechanism.public:
             return jnp.zeros_like(spec.output)
         key = site_key(public_key, spec.site)
         outputs[spec.site] = spec.mechanism.sample(key, spec.statistic, spec.scale)
         return outputs[spec.site]
 
-    run_program(program, answer, view)
+    run_program(program, answer_draw, view)
     return outputs
 
 
@@ -244,7 +246,7 @@ def sum_rows_of_stage(
             `trace_then_check_prices_then_run`.
     """
 
-    def answer(spec: DrawSpec) -> tuple[Array, Any]:
+    def answer_draw(spec: DrawSpec) -> tuple[Array, Any]:
         if spec.mechanism.public and spec.output.shape != stage_inputs.outputs[spec.site].shape:
             raise ValueError(
                 f"the draw {spec.site!r} is public randomness for each row, and a table that is "
@@ -260,6 +262,6 @@ def sum_rows_of_stage(
         return output, spec.private_input if spec.site in stage else None
 
     sums = trace_then_check_prices_then_run(
-        program, answer, view, priced_draws, answers_are_released=False
+        program, answer_draw, view, priced_draws, outputs_are_released=False
     )
     return {site: sums[site] for site in stage}

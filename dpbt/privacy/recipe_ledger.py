@@ -125,7 +125,8 @@ def ledger_line_of_spec(
     Raises:
         ValueError: as `ledger_line`, and for a scale beyond the range of the draw's sampler.
     """
-    max_sensitivity, scale = 0.0, _lower_bound_on_scale(spec, noise_multiplier_by_group)
+    max_sensitivity = 0.0
+    scale = _lower_bound_on_scale(spec, noise_multiplier_by_group)
     if spec.mechanism.price.reads_rows:
         max_sensitivity = spec.max_sensitivity
     sampler = spec.mechanism.price.sampler
@@ -151,7 +152,8 @@ def ledger_line_of_spec(
 
 def _lower_bound_on_scale(spec: DrawSpec, noise_multiplier_by_group: Mapping[str, Any]) -> Numbers:
     """A lower bound on the noise scale with which the draw runs, in spite of float32 rounding."""
-    max_sensitivity, scale = spec.max_sensitivity, spec.scale
+    max_sensitivity = spec.max_sensitivity
+    scale = spec.scale
     if not spec.mechanism.price.reads_rows:
         return scale if is_static(scale) else 0.0
     if np.size(max_sensitivity) != 1 or np.size(scale) != 1:

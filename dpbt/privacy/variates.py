@@ -2,7 +2,7 @@
 
 A mechanism promises a law, but a function of finitely many bits runs. The variates here are so
 close to their laws that the distance has a small price in the ledger
-(`mechanism_types.SamplerBound`). There are two reasons.
+(`mechanism_prices.SamplerBound`). There are two reasons.
 
 Bits. An exponential variable is -log(U), with U on a lattice of 2^-127 at *both* ends of (0, 1). So
 neither large values nor small ones are coarse. At E = x the lattice moves the probability of an
@@ -61,7 +61,8 @@ def log1p_or_log(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
     takes longest, so one is shared by both.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
-    log, rounded_x = jnp.log(jnp.where(is_log_of_negated, -x, shifted)), shifted - 1
+    log = jnp.log(jnp.where(is_log_of_negated, -x, shifted))
+    rounded_x = shifted - 1
     ratio = x * log / jnp.where(rounded_x == 0, 1.0, rounded_x)
     log1p_of_x = jnp.where(rounded_x == 0, x, ratio)
     return jnp.where(is_log_of_negated, log, log1p_of_x)

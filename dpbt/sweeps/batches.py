@@ -149,7 +149,8 @@ class GroupProgram:
 
     def __init__(self, sweep: Sweep, measures: SplitMeasures):
         self.num_compiled = 0
-        self._sweep, self._measures = sweep, measures
+        self._sweep = sweep
+        self._measures = measures
         self._run_lanes = _program_of_side_by_side_fits(measures)
         self._id_words = np.asarray([_words_of_id(setting_id(each)) for each in sweep.settings])
         self._groups_on_tasks: list[_GroupOnTask] = []
@@ -173,7 +174,8 @@ class GroupProgram:
         self, group_on_task: _GroupOnTask, memory_mb: float, num_threads: int
     ) -> Iterator[Batch]:
         task, group, is_done = group_on_task
-        num_evaluations, repeats = len(task.train), self._sweep.repeats
+        num_evaluations = len(task.train)
+        repeats = self._sweep.repeats
         settings_by_rounds = np.unique(group.recipe.rounds, return_counts=True)[1]
         num_lanes = self._choose_num_lanes(
             num_fits=num_evaluations * repeats * int(max(settings_by_rounds)),
@@ -292,7 +294,8 @@ def _program_of_side_by_side_fits(measures: SplitMeasures) -> Wrapped:
         task_key = jax.random.wrap_key_data(shared.key_words, impl="threefry2x32")
         noise_key, public_key = pair(_fold_in_all(task_key, words))
 
-        evaluation, table = words[2], shared.table
+        evaluation = words[2]
+        table = shared.table
         present = table.present & shared.train[evaluation]
         recipe = dataclasses.replace(recipe, rounds=shared.rounds)
         boosted = boost(noise_key, table._replace(present=present), recipe, public_key)
@@ -382,7 +385,8 @@ def repeat_fit(
     """
     noise_key, public_key = pair(key(sweep, task, setting, evaluation=evaluation, repeat=repeat))
     setting = find_setting(sweep, setting)
-    recipe, table = make_recipe(sweep, task, setting), _training_table(task, evaluation)
+    recipe = make_recipe(sweep, task, setting)
+    table = _training_table(task, evaluation)
     fit = FinishedFit(
         boosted=boost(noise_key, without_domain(table), recipe, public_key),
         table=table,

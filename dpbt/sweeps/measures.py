@@ -107,7 +107,8 @@ def measure_predictions(fit: FinishedFit) -> dict[str, float]:
       and `test_bias`. For a count there is also `test_deviance`, and for a quantile `test_pinball`
       and `test_coverage`.
     """
-    target_kind, test = fit.recipe.target, np.asarray(fit.test)
+    target_kind = fit.recipe.target
+    test = np.asarray(fit.test)
     scores = np.asarray(fit.boosted.scores)[..., test].T  # [M], or [M, K] with several classes
     target = np.asarray(fit.table.target)[test]
     if not len(target):  # how many rows there are is private, so it is no error
@@ -227,7 +228,8 @@ def as_numpy_fit(fit: FinishedFit, max_rounds: int) -> FinishedFit:
         fit: one whose recipe has room for at least as many rounds.
         max_rounds: the room of its own recipe.
     """
-    boosted, room = jax.tree.map(np.asarray, fit.boosted), fit.recipe.max_rounds
+    boosted = jax.tree.map(np.asarray, fit.boosted)
+    room = fit.recipe.max_rounds
     if room > max_rounds:  # of another setting in the same program
         transcript = boosted.transcript._replace(
             rounds=jax.tree.map(lambda array: array[:max_rounds], boosted.transcript.rounds)

@@ -38,7 +38,8 @@ def provenance() -> dict[str, str]:
 
     The commit is "unknown" unless the folder that holds the package is a checkout.
     """
-    root, device = Path(dpbt.__file__).resolve().parent.parent, jax.devices()[0]
+    root = Path(dpbt.__file__).resolve().parent.parent
+    device = jax.devices()[0]
     command = ["git", f"--git-dir={root / '.git'}", "rev-parse", "HEAD"]
     try:
         commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()

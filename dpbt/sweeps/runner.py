@@ -89,7 +89,8 @@ def run(
     check_jax_flags()
     if not isinstance(sweep, Sweep):
         raise ValueError(f"sweep must be a sweeps.Sweep(...), got {type(sweep).__name__}")
-    tasks, folder = list_tasks(tasks), as_path("folder", folder)
+    tasks = list_tasks(tasks)
+    folder = as_path("folder", folder)
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"folder must be a folder for the results, and {folder} is a file")
     measures_by_task = {
@@ -162,7 +163,8 @@ def _run_in_threads(
     If one fails, no other one begins, and those that have begun end after their batch. One thread
     at a time calls `save` with the result of a batch.
     """
-    lock, is_stopped = threading.Lock(), threading.Event()
+    lock = threading.Lock()
+    is_stopped = threading.Event()
 
     def run_batches(program: GroupProgram, batches: Iterable[Batch]) -> None:
         check_jax_flags()

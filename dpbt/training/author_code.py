@@ -87,7 +87,8 @@ def _run_one_round_on_absent_rows(
 ) -> tuple[Any, ...]:
     """Run one round on some absent rows; return its records, its model and its scores."""
     recipe: Recipe = jax.tree.unflatten(recipe_structure, recipe_leaves)
-    key, public_key = research_key(0), research_key(1)
+    key = research_key(0)
+    public_key = research_key(1)
 
     def sample_draws(phase: Phase, phase_input: Any, views: Any) -> InterpretedPhase:
         del phase_input

@@ -262,7 +262,8 @@ def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
         ("splits", "splits"),
         ("attributes", "attributes"),
     ):
-        value, recorded_value = getattr(form, field), getattr(recorded_form, field)
+        value = getattr(form, field)
+        recorded_value = getattr(recorded_form, field)
         if value != recorded_value:
             raise ValueError(
                 f"the transcript was recorded on another table: this one has {value} "

@@ -123,7 +123,8 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
         recipe: of the run, without an axis of settings.
         executor: holds the rows.
     """
-    learner, public_steps = recipe.learner, executor.public_steps
+    learner = recipe.learner
+    public_steps = executor.public_steps
 
     # The prologue, and what is public in all rounds.
     prologue: Release = {}

@@ -74,7 +74,8 @@ def _identity_length_texts(recipe: Recipe) -> list[str]:
 
 def _lone_epilogue_texts(recipe: Recipe) -> list[str]:
     """A mark of an author's epilogue without a prologue, as a prologue may have its identity."""
-    prologue, epilogue = recipe.learner.prologue, recipe.learner.epilogue
+    prologue = recipe.learner.prologue
+    epilogue = recipe.learner.epilogue
     if prologue is not None or epilogue is None or _is_defined_in_dpbt_or_python(epilogue.program):
         return []
     return ["an epilogue alone"]

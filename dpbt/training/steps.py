@@ -51,7 +51,8 @@ def finish_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
     `public.initial_score`, the score that every row starts from, is f32[], or f32[K] with several
     classes.
     """
-    learner, params = recipe.learner, recipe.params
+    learner = recipe.learner
+    params = recipe.params
     public = phase_views.public_after_prologue(learner, params, recipe.public(prologue))
     bound = jnp.max(jnp.abs(public.initial_score))
     if learner.optimizer is None:

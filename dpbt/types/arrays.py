@@ -6,12 +6,10 @@ import jax
 import numpy as np
 
 from dpbt.public_types import AnyArray as AnyArray
+from dpbt.public_types import Numbers as Numbers
 from dpbt.public_types import Site
 
 Array = jax.Array
-
-Numbers = Any
-"""A number, or an array with axes of settings, of NumPy or JAX and perhaps traced."""
 
 Release = dict[Site, Array]
 """Everything that leaves one run of a weak learner: one array for each site."""

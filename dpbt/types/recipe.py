@@ -123,7 +123,8 @@ class Recipe(HoldsFunctions):
 
     def _check_response(self) -> None:
         """Refuse a weight update or a target whose response is not the learner's."""
-        learner, update = self.learner, self.weight_update
+        learner = self.learner
+        update = self.weight_update
         declared = BINARY if self.target is None else self.target.response
         for subject, response in (
             (f"{update.identity} weighs rows for", update.response),
@@ -137,7 +138,8 @@ class Recipe(HoldsFunctions):
 
     def _check_weight_update(self) -> None:
         """Refuse a weight update whose weights break an assumption of the learner."""
-        learner, update = self.learner, self.weight_update
+        learner = self.learner
+        update = self.weight_update
         if update.coupled and not learner.assumptions.coupled:
             raise ValueError(
                 f"{update.identity} moves the weights of all rows at once, but the sensitivities "

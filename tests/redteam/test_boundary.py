@@ -411,7 +411,7 @@ def program_forging_its_draw(draw, table, weights, params, public):
         draw("n", NOISE, count_positive_rows(table), **ONE_ROW)
         return
     quiet = jnp.float32(1e-3)
-    draw.answer(
+    draw.answer_draw(
         draw_spec(
             "n",
             NOISE,

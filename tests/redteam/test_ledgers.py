@@ -15,7 +15,7 @@ from dpbt import recipes, weighting
 from dpbt.learners import trees
 from dpbt.privacy import boundary, mechanisms
 from dpbt.privacy.accounting import Ledger
-from dpbt.privacy.mechanism_types import FREE, Price
+from dpbt.privacy.mechanism_prices import FREE, Price
 from dpbt.privacy.noise_scales import scales_of_draws_from_rows
 from dpbt.privacy.recipe_ledger import DrawTerms, ledger_line
 from dpbt.training.replay import log_ratios_by_site

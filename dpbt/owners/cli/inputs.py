@@ -191,7 +191,8 @@ def text_form_from_options(
     Raises:
         InputError: for a delimiter that is not a single character.
     """
-    delimiter, header = options.delimiter, options.no_header
+    delimiter = options.delimiter
+    header = options.no_header
     delimiter = {"\\t": "\t", "tab": "\t"}.get(delimiter, delimiter)
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n\0'):
         raise InputError(f"--delimiter must be one character, such as ; or \\t, got {delimiter!r}")

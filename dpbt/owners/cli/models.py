@@ -190,7 +190,8 @@ def print_privacy_statement(options: argparse.Namespace) -> None:
     """
     formats = [name for name in ("html", "pdf") if getattr(options, name) is not None]
     paths = {name: checked_output_path(options, name) for name in formats}
-    model, budget = _load_model(options.model), None
+    model = _load_model(options.model)
+    budget = None
     if options.filter is not None:
         with as_input_error():
             budget = dpbt.Filter.open(options.filter)
@@ -228,7 +229,8 @@ def print_theorems(options: argparse.Namespace) -> None:
     paragraphs = re.split(r"\n(?=#|\d+\. |\*\*[A-Z]\d+\. )", section)
     matches = ((re.match(r"\W*([A-Z]?\d+)\. ", text), text) for text in paragraphs)
     text_of_theorem = {match[1]: text.strip() for match, text in matches if match}
-    all_names, names = [*text_of_theorem], []
+    all_names = [*text_of_theorem]
+    names = []
     for word in " ".join(options.points).replace(",", " ").split():
         first, _, last = word.partition("-")
         if first not in text_of_theorem or (last or first) not in text_of_theorem:
@@ -247,7 +249,8 @@ def export_model(options: argparse.Namespace) -> None:
 
     The file reads encoded rows, as `Model.encode` makes them. It needs the extra of that name.
     """
-    path, model = checked_output_path(options), _load_model(options.model)
+    path = checked_output_path(options)
+    model = _load_model(options.model)
     with say_on_interruption_which_files_were_written(path), as_input_error():
         getattr(dpbt, options.format).export(model, path)
     print_note_on_output(path, f"wrote {path}")
@@ -273,7 +276,8 @@ def plot_model(options: argparse.Namespace) -> None:
     it. That picture shows the row, so it is as private as the row, and only the owner can read a
     new file of it (mode 0600).
     """
-    path, column = checked_output_path(options), options.shape
+    path = checked_output_path(options)
+    column = options.shape
     model = _load_model(options.model)
     data = options.data or ""
     is_of_row = options.row is not None
@@ -374,7 +378,8 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
     """
     model = _load_model(options.model)
     domain, label = read_domain_with_column_patterns(options)
-    model_domain, about = model.about.domain, model.about
+    model_domain = model.about.domain
+    about = model.about
     have_one_label = about.classes == label.classes
     have_one_label = have_one_label and have_same_labels(about.target, label.target)
     if model_domain is None or not have_one_label:
@@ -398,7 +403,9 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
         builder = OwnerReportBuilder(model_domain, without_others)
         builder.add_rows(columns)
         warn_owner_of_suspect_columns(builder.build_report(faults))
-    num_rows, rows, target = len(rows), rows[present], target[present]
+    num_rows = len(rows)
+    rows = rows[present]
+    target = target[present]
     if not len(rows):
         raise InputError(f"{options.file}: no row has a declared label")
 

@@ -100,7 +100,8 @@ class OutputFileState:
     """Remembers which file is at an output path, to tell later whether it was written."""
 
     def __init__(self, path: Path):
-        self.path, self._before = path, _file_identity(path)
+        self.path = path
+        self._before = _file_identity(path)
 
     @property
     def is_written(self) -> bool:

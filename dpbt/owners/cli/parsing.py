@@ -126,7 +126,8 @@ class _EscapeCounter:
     name = "dpbt-escape"
 
     def __init__(self, former_errors: str) -> None:
-        self.num_escapes, self._former_handler = 0, codecs.lookup_error(former_errors)
+        self.num_escapes = 0
+        self._former_handler = codecs.lookup_error(former_errors)
 
     def __call__(self, error: UnicodeError) -> tuple[str | bytes, int]:
         try:
@@ -142,7 +143,8 @@ def _escape_characters_that_stdout_lacks() -> Iterator[None]:
 
     Standard error does so by itself. After the block a warning names the encoding.
     """
-    stream, former_errors = sys.stdout, getattr(sys.stdout, "errors", None)
+    stream = sys.stdout
+    former_errors = getattr(sys.stdout, "errors", None)
     reconfigure = getattr(stream, "reconfigure", None)
     if reconfigure is None or former_errors not in ("strict", "surrogateescape"):
         yield
@@ -285,7 +287,8 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(self, *arguments):  # type: ignore[override]
         """As `argparse.ArgumentParser` does, once the options of the command are added."""
         if self._command is not None:
-            command, self._command = _import_command(self._command), None
+            command = _import_command(self._command)
+            self._command = None
             self.description = inspect.cleandoc(command.__doc__ or "")
             if hasattr(command, "PROGRAMS"):
                 self.add_commands(_sub_commands_by_name(command))
@@ -457,7 +460,8 @@ def as_command(*options: Option) -> Callable[[Callable], Any]:
     """
 
     def add_attributes(function: Any) -> Any:
-        function.options, function.run_command = options, function
+        function.options = options
+        function.run_command = function
         return function
 
     return add_attributes

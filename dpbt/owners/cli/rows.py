@@ -77,7 +77,8 @@ def _show_owner_what_was_read_as_header(options: argparse.Namespace) -> None:
     with contextlib.suppress(ValueError, OSError, ImportError):  # there may be no line
         if options.file.lower().endswith(".parquet"):
             return
-        path, form = options.file, inputs.text_form_from_options(options, ())
+        path = options.file
+        form = inputs.text_form_from_options(options, ())
         print(
             "private if there is no header: the names in the first line\n"
             f"  {files.column_names(path, form)}"

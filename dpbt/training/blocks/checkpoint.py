@@ -211,7 +211,7 @@ class Checkpoint:
         rows = json.dumps(
             ["dpbt run", salt, *table_identities, f"process {process_index}"]
         ).encode()
-        # The flag jax_enable_x64 is off in every run (`flags.check_jax_flags`).
+        # The flag jax_enable_x64 is off in every run (`jax_flags.check_jax_flags`).
         expected = {
             "salt": salt,
             "key": salted_key_digest(key, salt),

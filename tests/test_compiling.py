@@ -24,7 +24,10 @@ from dpbt.privacy import mechanisms
 from dpbt.privacy.draw_dependencies import draw_specs_of_phase
 from dpbt.training import boost as training_boost
 from dpbt.training import fit as training_fit
+from dpbt.training.staged_run import run_in_three_programs
 from dpbt.types import MAX_ROWS
+from tests.support.contract_rows import ROWS
+from tests.support.whole_recipes import recipe_and_table
 
 # Shapes.
 
@@ -142,6 +145,48 @@ def test_boost_outside_jit_compiles_once_and_agrees_with_boost_under_jit():
     assert training_boost.num_compiled_programs() == compiled_before
     assert not np.array_equal(boosted_again.scores, boosted.scores)
     chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), boosted)
+
+
+def check_three_programs_have_the_bits_of_one(recipe, table):
+    """A fit, whose parts are compiled without optimizations, is the run of `boost`, bit for bit."""
+    assert training_fit._choose_compiled_run(recipe) is run_in_three_programs
+    keys = jax.random.key(3), jax.random.key(4)
+    fitted = dpbt.fit(keys[0], table, recipe, keys[1])
+    boosted = dpbt.boost(keys[0], table, recipe, keys[1])
+    withheld = recipe.learner.withheld
+    for phase in ("prologue", "rounds", "epilogue"):
+        release = getattr(boosted.transcript, phase)
+        expected = {site: release[site] for site in release if site not in withheld}
+        chex.assert_trees_all_equal(getattr(fitted.transcript, phase), expected)
+    chex.assert_trees_all_equal(fitted.hypotheses, boosted.hypotheses)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_fit_of_each_learner_in_three_programs_has_the_bits_of_one(row):
+    recipe = row.recipe("add_remove", epsilon=8.0, rows=700, rounds=8, depth=3)
+    if training_fit._choose_compiled_run(recipe) is not run_in_three_programs:
+        pytest.skip("the fit is one program")
+    table = row.table(seed=3, rows=700, splits=3, absent=5)
+    check_three_programs_have_the_bits_of_one(recipe, table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("response", ["two classes", "three classes"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("make", [recipes.auto, recipes.additive], ids=lambda make: make.__name__)
+def test_a_fit_of_a_whole_recipe_in_three_programs_has_the_bits_of_one(make, delta, response):
+    check_three_programs_have_the_bits_of_one(*recipe_and_table(make, delta, response))
+
+
+def test_programs_that_compile_soon_are_kept_on_disk_as_well():
+    """Several threads may compile at once, and the last one restores the setting."""
+    minimum = jax.config.jax_persistent_cache_min_compile_time_secs
+    with compilation.short_programs_kept_on_disk():
+        with compilation.short_programs_kept_on_disk():
+            pass
+        assert jax.config.jax_persistent_cache_min_compile_time_secs == minimum / 10
+    assert jax.config.jax_persistent_cache_min_compile_time_secs == minimum
 
 
 @contextlib.contextmanager

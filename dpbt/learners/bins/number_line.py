@@ -446,7 +446,10 @@ def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange
     return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("config", "prologue"))
+@compilation.jit_with_bounded_cache(
+    static_argnames=("config", "prologue"),
+    compiler_options=compilation.OLDER_EMITTER_UNOPTIMIZED,
+)
 def estimate_mean_error(
     config: BinsConfig,
     prologue: types.Prologue,

@@ -414,10 +414,11 @@ def test_recipes_that_differ_in_static_choices_or_seeds_have_other_noise():
         "monotone": (1, 0, 0),
     }
     fields = {field.name for field in dataclasses.fields(CONFIG)}
-    assert {*other_choices, "target_bins", "num_structures"} == fields
+    assert {*other_choices, "target_bins", "draws_slope", "num_structures"} == fields
     changes = [{name: choice} for name, choice in other_choices.items()]
     changes.append({"attributes": tuple(a._replace(ordered=False) for a in CONFIG.attributes)})
     changes += [{"response": NUMBER, "target_bins": 16}, {"num_structures": 3}]
+    changes.append({"response": NUMBER, "draws_slope": False})
     configs = [CONFIG, *(dataclasses.replace(CONFIG, **change) for change in changes)]
     learners = [oblivious.oblivious_tree(config) for config in configs]
     assert len({learner.identity for learner in learners}) == len(configs)

@@ -54,7 +54,8 @@ class HypothesisKind(HoldsFunctions):
     Attributes:
         predict: (hypothesis, rows laid out) -> f32[N], or f32[K, N] with several classes: the
             number that the hypothesis adds to the score of each row.
-        training: how a learner trains with such hypotheses; None in code that only reads models.
+        training: how a learner trains with such hypotheses. It is None for the kinds that
+            `learners.kinds.KINDS` lists; a learner adds it by `with_training`.
         name: the name in files and in texts; empty for a kind that no file holds.
         read_rows: (encoded rows) -> rows laid out as `predict` reads them; None to lay them out as
             training does.

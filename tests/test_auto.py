@@ -81,7 +81,7 @@ def test_only_numbers_of_a_weak_signal_are_constants(delta, weak, strong):
     for response in (squared, count):
         assert step_of(weak, response) == 0
         assert step_of(strong, response) > 0
-        assert step_of(weak, response, allows_constant=False) > 0
+        assert step_of(weak, response, constant_factor=0.0) > 0
     assert step_of(weak, quantile) > 0
     assert step_of(weak, BINARY) > 0
 
@@ -89,12 +89,15 @@ def test_only_numbers_of_a_weak_signal_are_constants(delta, weak, strong):
 def recipe_of_weak_signal(make_recipe, **options) -> Recipe:
     """The recipe of a number, whose signal is weak with and without a delta."""
     fixed = {"domain": {"x": Numeric(0, 1)}, "target": Numeric(0, 40)}
-    return make_recipe(epsilon=1.0, rows=150, **fixed, **options)
+    return make_recipe(epsilon=1.0, rows=80, **fixed, **options)
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_an_additive_model_of_a_weak_signal_buys_what_that_of_auto_buys(delta):
-    """The noise of the histogram and of the sum is the same, and no round moves a score."""
+    """The noise of the histogram and of the sum is the same, and no round moves a score.
+
+    Eighty rows are a signal below half of that below which `auto` has constants.
+    """
     additive, auto = (
         recipe_of_weak_signal(make_recipe, delta=delta)
         for make_recipe in (recipes.additive, recipes.auto)
@@ -102,6 +105,17 @@ def test_an_additive_model_of_a_weak_signal_buys_what_that_of_auto_buys(delta):
     assert float(additive.params.step) == float(auto.params.step) == 0
     assert additive.params.noise == auto.params.noise
     assert additive.rounds == auto.rounds == 1
+
+
+@pytest.mark.parametrize(("delta", "rows"), [(0.0, 110), (1e-6, 90)], ids=["pure", "delta"])
+def test_an_additive_model_has_curves_from_half_of_the_signal_on(delta, rows):
+    options = {"domain": {"x": Numeric(0, 1)}, "target": Numeric(0, 40), "delta": delta}
+    additive, auto = (
+        make_recipe(epsilon=1.0, rows=rows, **options)
+        for make_recipe in (recipes.additive, recipes.auto)
+    )
+    assert float(auto.params.step) == 0
+    assert float(additive.params.step) > 0
 
 
 @pytest.mark.parametrize(
@@ -124,7 +138,7 @@ def test_settings_of_which_one_is_a_constant_run_several_programs(make_recipe):
     """One with a delta releases a sum where others release four."""
     recipe = make_recipe(
         epsilon=[1.0, 8.0],
-        rows=150,
+        rows=80,
         delta=1e-6,
         domain={"x": Numeric(0, 1)},
         target=Numeric(0, 40),

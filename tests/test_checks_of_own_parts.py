@@ -148,7 +148,7 @@ SPLIT = jnp.full(1, 1, jnp.int32)
 def class_weights_of_sides(table, weights):
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
-    products = trees.node_products(table, by_class, root, 1, None)
+    products = trees.split_weights_of_nodes(table, by_class, root, num_nodes=1)
     return trees.child_totals(products, trees.root_class_weights(by_class), SPLIT)
 
 

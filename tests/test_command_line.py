@@ -404,7 +404,7 @@ def test_an_unexpected_error_keeps_its_traceback(working_folder, monkeypatch):
     def fail(*_, **__):
         raise ValueError("a bug")
 
-    monkeypatch.setattr(training_fit, "_compiled_run", fail)
+    monkeypatch.setattr(training_fit, "_run_compiled_program", fail)
     with pytest.raises(ValueError, match="a bug"):
         command_line.main(list(FIT_COMMAND))
     assert not Path("new.json").exists()

@@ -20,10 +20,14 @@ from dpbt.data import tables
 from dpbt.data.column_types import Numeric
 from dpbt.data.splits import table_of_splits
 from dpbt.models import scoring as prediction
+from dpbt.privacy import mechanisms
 from dpbt.privacy.draw_dependencies import draw_specs_of_phase
 from dpbt.training import boost as training_boost
 from dpbt.training import fit as training_fit
+from dpbt.training.staged_run import run_in_three_programs
 from dpbt.types import MAX_ROWS
+from tests.support.contract_rows import ROWS
+from tests.support.whole_recipes import recipe_and_table
 
 # Shapes.
 
@@ -143,6 +147,48 @@ def test_boost_outside_jit_compiles_once_and_agrees_with_boost_under_jit():
     chex.assert_trees_all_equal(jax.jit(dpbt.boost)(key, table, recipe), boosted)
 
 
+def check_three_programs_have_the_bits_of_one(recipe, table):
+    """A fit, whose parts are compiled without optimizations, is the run of `boost`, bit for bit."""
+    assert training_fit._choose_compiled_run(recipe) is run_in_three_programs
+    keys = jax.random.key(3), jax.random.key(4)
+    fitted = dpbt.fit(keys[0], table, recipe, keys[1])
+    boosted = dpbt.boost(keys[0], table, recipe, keys[1])
+    withheld = recipe.learner.withheld
+    for phase in ("prologue", "rounds", "epilogue"):
+        release = getattr(boosted.transcript, phase)
+        expected = {site: release[site] for site in release if site not in withheld}
+        chex.assert_trees_all_equal(getattr(fitted.transcript, phase), expected)
+    chex.assert_trees_all_equal(fitted.hypotheses, boosted.hypotheses)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_fit_of_each_learner_in_three_programs_has_the_bits_of_one(row):
+    recipe = row.recipe("add_remove", epsilon=8.0, rows=700, rounds=8, depth=3)
+    if training_fit._choose_compiled_run(recipe) is not run_in_three_programs:
+        pytest.skip("the fit is one program")
+    table = row.table(seed=3, rows=700, splits=3, absent=5)
+    check_three_programs_have_the_bits_of_one(recipe, table)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("response", ["two classes", "three classes"])
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("make", [recipes.auto, recipes.additive], ids=lambda make: make.__name__)
+def test_a_fit_of_a_whole_recipe_in_three_programs_has_the_bits_of_one(make, delta, response):
+    check_three_programs_have_the_bits_of_one(*recipe_and_table(make, delta, response))
+
+
+def test_programs_that_compile_soon_are_kept_on_disk_as_well():
+    """Several threads may compile at once, and the last one restores the setting."""
+    minimum = jax.config.jax_persistent_cache_min_compile_time_secs
+    with compilation.short_programs_kept_on_disk():
+        with compilation.short_programs_kept_on_disk():
+            pass
+        assert jax.config.jax_persistent_cache_min_compile_time_secs == minimum / 10
+    assert jax.config.jax_persistent_cache_min_compile_time_secs == minimum
+
+
 @contextlib.contextmanager
 def compiled_programs():
     """A list that grows by an entry for each program that XLA compiles or reads from its cache."""
@@ -225,6 +271,51 @@ def test_all_functions_together_keep_a_bounded_number_of_programs(monkeypatch):
     for size in range(1, 5):
         functions[-1](jnp.zeros(size))
     assert [len(function) for function in functions] == [0, 0, 0, 0, 3]
+
+
+# Traces.
+
+
+def test_a_trace_that_is_reused_is_made_once_for_arrays_of_one_type():
+    """A call outside of a trace leaves nothing to keep, and runs the function each time."""
+    shapes_of_calls = []
+
+    def scale_of_array(array, scale):
+        shapes_of_calls.append(array.shape)
+        return scale * array
+
+    reusing = compilation.reuse_trace(scale_of_array)
+
+    def call_twice(array):
+        return reusing(reusing(array, np.float32(2)), np.float32(3))
+
+    assert jax.jit(call_twice)(jnp.ones(3)).tolist() == [6, 6, 6]
+    jax.make_jaxpr(call_twice)(jnp.ones(3))
+    assert shapes_of_calls == [(3,)]
+    jax.make_jaxpr(call_twice)(jnp.ones(4))
+    assert shapes_of_calls == [(3,), (4,)]
+    assert reusing(jnp.ones(3), np.float32(2)).tolist() == [2, 2, 2]
+    assert shapes_of_calls == [(3,), (4,), (3,)]
+
+
+@pytest.mark.parametrize("in_lanes", [False, True])
+@pytest.mark.parametrize("name", ["discrete_laplace", "rounded_gaussian", "exponential"])
+def test_a_sampler_whose_trace_is_reused_is_the_same_program(name, in_lanes):
+    sample = getattr(mechanisms, name).sample
+
+    def program_text(sample):
+        def run(keys, values, scale):
+            draw = jax.vmap(sample, in_axes=(0, 0, None)) if in_lanes else sample
+            return draw(keys, values, scale)
+
+        key = jax.random.key(0)
+        keys = jax.random.split(key, 2) if in_lanes else key
+        values = jnp.zeros((2, 5) if in_lanes else 5, jnp.int32)
+        return str(jax.make_jaxpr(run)(keys, values, jnp.float32(1)))
+
+    first_text = program_text(sample)
+    assert program_text(sample) == first_text  # with the trace of the first
+    assert program_text(sample.__wrapped__) == first_text
 
 
 FITS_OF_MANY_DOMAINS = """

@@ -12,7 +12,7 @@ from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.sklearn import PrivateBoostingClassifier
 from tests.support.budget_examples import recipe_by_name
-from tests.support.slow_cases import mark_slow_cases
+from tests.support.slow_cases import mark_slow_cases_except
 
 DOMAIN = {name: Boolean() for name in "abcd"}
 REFUSED = "jax_enable_x64 is on"
@@ -90,7 +90,7 @@ def are_equal_trees(value, expected):
 
 @pytest.mark.parametrize(
     "name",
-    mark_slow_cases(["auto", "bdpe", "halfspace_boost", "rf_e"], slow=["auto", "bdpe"]),
+    mark_slow_cases_except(["auto", "bdpe", "halfspace_boost", "rf_e"], fast=["rf_e"]),
 )
 def test_recipes_and_ledgers_are_the_same_under_the_flag(name):
     delta = 1e-6 if name == "halfspace_boost" else 0.0

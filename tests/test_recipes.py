@@ -10,8 +10,7 @@ import pytest
 import dpbt
 from dpbt import losses, recipes, weighting
 from dpbt.data.domains import Boolean
-from dpbt.learners import lazybb
-from dpbt.learners.trees import greedy
+from dpbt.learners.trees import greedy, rule
 from dpbt.learners.trees.growth import GreedyTreeConfig
 from dpbt.learners.trees.published import alpha_from_exact_errors
 from dpbt.types import ADD_REMOVE, Noise
@@ -125,7 +124,7 @@ def test_settings_that_a_recipe_does_not_hold_are_refused():
 
 # Recipes of any learner
 
-RULE = lazybb.one_rule(ADD_REMOVE)
+RULE = rule.one_rule(ADD_REMOVE)
 
 
 def test_a_recipe_of_any_learner_is_calibrated_to_the_request():
@@ -231,7 +230,7 @@ REFUSED = {
         ({**BUDGET, "fractions": {"rule": 1.0}}, "give either epsilon"),
         ({"relation": "replace_one"}, "sensitivities are under"),
         ({"learner": recipes.bdpe}, "learner must be a weak learner"),
-        ({"weight_update": "mirror"}, "and weight_update a weight update"),
+        ({"weight_update": "mirror"}, "weight_update must be a weight update, got str"),
         ({"weight_update": weighting.lazy_bregman()}, "needs weighting=LazyNumbers"),
         ({**MIRROR, "weighting": LINK("1")}, "link_alpha must be a number"),
         ({"loss": losses.log}, "needs weighting with link_alpha"),

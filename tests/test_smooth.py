@@ -8,9 +8,9 @@ import pytest
 import dpbt
 from dpbt import recipes
 from dpbt.data.splits import satisfied_splits
-from dpbt.learners import lazybb
 from dpbt.learners.halfspaces import learner as halfspaces
 from dpbt.learners.halfspaces.model import project_to_unit_ball
+from dpbt.learners.trees import rule
 from dpbt.privacy import boundary, conversions, mechanisms, sensitivity
 from dpbt.training import run_keys
 from dpbt.types import GRID, REPLACE_ONE
@@ -83,7 +83,7 @@ def test_learners_whose_sensitivities_are_of_other_weights_or_neighbours_are_ref
     with pytest.raises(ValueError, match="depends on its own row alone"):
         recipes.custom(trees.learner, params=trees.params, **smooth)
     with pytest.raises(ValueError, match="the learner's sensitivities are under"):
-        recipes.custom(lazybb.one_rule(REPLACE_ONE), params=recipe.params, **smooth)
+        recipes.custom(rule.one_rule(REPLACE_ONE), params=recipe.params, **smooth)
     top_down = recipes.lazybb_trees(epsilon=5, rows=77, rounds=6, relation="add_remove")
     with pytest.raises(ValueError, match="assume a total weight"):
         recipes.custom(top_down.learner, params=top_down.params, **settings)

@@ -15,9 +15,9 @@ from dpbt.learners.trees.class_weights import (
     class_weights_of_nodes,
     exact_product_over_rows_by_floats,
     integer_product_over_rows,
-    node_products,
     root_class_weights,
     split_weights_from_bin_sums,
+    split_weights_of_nodes,
     weights_by_class,
 )
 from dpbt.learners.trees.model import (
@@ -76,7 +76,9 @@ def test_sums_by_bin_are_the_products(nodes):
         narrowest_node_dtype(nodes)
     )
     expected = reference_products(splits=splits, levels=levels, node=node, nodes=nodes)
-    sums = jax.jit(node_products, static_argnums=3)(table, levels, node, nodes, None)
+    sums = jax.jit(split_weights_of_nodes, static_argnames="num_nodes")(
+        table, levels, node, num_nodes=nodes
+    )
     np.testing.assert_array_equal(sums, expected)
     totals = reference_products(
         splits=np.ones((rows, 1), np.int64), levels=levels, node=node, nodes=nodes
@@ -122,7 +124,7 @@ def test_products_of_right_siblings_are_enough():
     above = jnp.asarray(
         reference_products(splits=splits, levels=levels, node=parent, nodes=nodes // 2), jnp.int32
     )
-    products = node_products(table, levels, node, nodes, above)
+    products = split_weights_of_nodes(table, levels, node, num_nodes=nodes, parent_products=above)
     np.testing.assert_array_equal(
         products, reference_products(splits=splits, levels=levels, node=node, nodes=nodes)
     )

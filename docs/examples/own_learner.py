@@ -19,7 +19,7 @@ def program(draw, table, weights, params, public):
     """The private side: it sees the rows and releases values only through `draw`."""
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
-    products = trees.node_products(table, by_class, root, 1, None)
+    products = trees.split_weights_of_nodes(table, by_class, root, num_nodes=1)
     draw(
         "leaf",
         mechanisms.discrete_laplace,

@@ -30,7 +30,7 @@ def program(draw, table, weights, params, public):
     by_class = trees.weights_by_class(table, weights)
     root = jnp.zeros(table.target.shape, jnp.int32)
     sums = (
-        trees.node_products(table, by_class, root, 1, None),
+        trees.split_weights_of_nodes(table, by_class, root, num_nodes=1),
         trees.root_class_weights(by_class),
     )
     draw(

@@ -10,7 +10,7 @@ import numpy as np
 
 import dpbt
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.learners import lazybb
+from dpbt.learners.trees import rule
 from dpbt.types import ADD_REMOVE, ProperLoss
 
 # The Bayes risk is L(u) = SCALE (1 - sqrt(u^2 + (1 - u)^2)), so that L(1/2) = 1.
@@ -76,7 +76,7 @@ print(dpbt.predict_proba(loaded, table)[0])
 # A family of losses. Its alpha is a number of the weight update, which is traced.
 family = dpbt.losses.m_alpha
 recipe = dpbt.recipes.custom(
-    lazybb.one_rule(ADD_REMOVE),
+    rule.one_rule(ADD_REMOVE),
     epsilon=1.0,
     rows=2500,
     rounds=5,

@@ -47,7 +47,7 @@ def program(draw, table, weights, params, public):
     """Which class is heavier in each leaf. A row is in one leaf, so it flips at most one bit."""
     nodes = jnp.zeros(table.target.shape, jnp.int32)
     by_class = trees.weights_by_class(table, weights)
-    products = trees.node_products(table, by_class, nodes, 1, None)
+    products = trees.split_weights_of_nodes(table, by_class, nodes, num_nodes=1)
     split = jnp.full(1, SPLIT, jnp.int32)
     sides = trees.child_totals(products, trees.root_class_weights(by_class), split)
     heavier = (sides[:, 1] > sides[:, 0]).astype(jnp.int32)

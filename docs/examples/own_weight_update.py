@@ -11,7 +11,7 @@ import numpy as np
 
 import dpbt
 from dpbt import weighting
-from dpbt.learners import lazybb
+from dpbt.learners.trees import rule
 from dpbt.types import ADD_REMOVE, Numbers, WeightUpdate
 
 
@@ -31,7 +31,7 @@ def weigh(score, bound, table, public):
 stopped = WeightUpdate(identity="exponential up to 1", coupled=False, weigh=weigh, params_type=Rate)
 
 recipe = dpbt.recipes.custom(
-    lazybb.one_rule(ADD_REMOVE),
+    rule.one_rule(ADD_REMOVE),
     epsilon=1.0,
     rows=600,
     rounds=5,

@@ -37,7 +37,7 @@ def array_namespace(*arrays: Any) -> ModuleType:
 
 
 def fold(step: Callable[[Any, Any], Any], start: Any, items: Any, unroll: int = 1) -> Any:
-    """`step(... step(start, first item) ..., last item)`, by a loop or by a scan of JAX.
+    """Fold a step over items: `step(... step(start, first item) ..., last item)`.
 
     Args:
         step: (total, item) -> total.
@@ -75,7 +75,7 @@ def _blank_item(items: Any) -> Any:
 
 
 def map_over_first_axis(function: Callable[[Any], Any], arrays: Any) -> Any:
-    """`function` of each item, stacked, by a loop or by a map of JAX; one item at a time.
+    """Apply a function to each item of the first axis, one at a time, and stack the results.
 
     Args:
         function: item -> array, where an item is a tuple with an entry of each array.
@@ -89,7 +89,7 @@ def map_over_first_axis(function: Callable[[Any], Any], arrays: Any) -> Any:
 
 
 def round_separately(product: AnyArray) -> Float32[AnyArray, "..."]:
-    """f32[...]: a finite product, rounded by itself before it is added to anything.
+    """f32[...]: round a finite product to float32 before it is added to anything.
 
     A compiler may join a product and the sum that it is added to into one operation, which rounds
     once. Whether it does so depends on the program around them. A fit in memory and a fit by blocks
@@ -99,7 +99,7 @@ def round_separately(product: AnyArray) -> Float32[AnyArray, "..."]:
 
 
 def clamp(x: AnyArray, lowest: Any, highest: Any) -> AnyArray:
-    """[...]: x, or the nearer of two numbers where it is outside of them; NaN stays NaN.
+    """[...]: limit x to a range, at whose ends it stays; NaN stays NaN.
 
     With JAX it is one operation, which is traced and lowered in a fifth of the time of `jnp.clip`.
     """
@@ -155,19 +155,34 @@ _EXP2_COEFFICIENTS = (
     0.0013400428,
     0.00015461445,
 )
-"""Of a polynomial in r that is 2^r on [-1/2, 1/2] (interpolated at Chebyshev's nodes)."""
+"""The coefficients of a polynomial in r that is 2^r on [-1/2, 1/2].
+
+It interpolates 2^r at Chebyshev's nodes.
+"""
 
 _EXP_COEFFICIENTS = (1.0, 1.0, 0.5, 0.16666415, 0.04166635, 0.008375126, 0.0013941108)
-"""Of a polynomial in r that is e^r on [-ln(2)/2, ln(2)/2]."""
+"""The coefficients of a polynomial in r that is e^r on [-ln(2)/2, ln(2)/2]."""
 
-_LN2_HIGH, _LN2_LOW = np.float32(0.693359375), np.float32(-2.12194440e-4)
-"""ln(2) in two parts, of which the first has so few bits that its multiples are exact."""
+_LN2_HIGH = np.float32(0.693359375)
+"""The larger of two parts of ln(2). It has so few bits that its multiples are exact."""
 
-_MIN_EXPONENT, _MAX_EXPONENT = np.float32(-125.5), np.float32(254)
-"""Powers of two below the first are not normal numbers, which some processors take for 0."""
+_LN2_LOW = np.float32(-2.12194440e-4)
+"""The smaller part of ln(2), which is what the larger one leaves."""
 
-_EXPONENT_BIAS, _MANTISSA_BITS, _SQRT_HALF_BITS = 127, 23, 0x3F3504F3
-"""Of a float32: its bias, the bits of its mantissa, and the bits of sqrt(1/2)."""
+_MIN_EXPONENT = np.float32(-125.5)
+"""The least exponent: smaller powers of two are not normal, and some processors take them for 0."""
+
+_MAX_EXPONENT = np.float32(254)
+"""The largest exponent that two exact products can reach."""
+
+_EXPONENT_BIAS = 127
+"""The number that a float32 adds to its exponent."""
+
+_MANTISSA_BITS = 23
+"""The number of bits of the mantissa of a float32."""
+
+_SQRT_HALF_BITS = 0x3F3504F3
+"""The bits of sqrt(1/2) as a float32."""
 
 
 def portable_exp2(x: AnyArray) -> AnyArray:
@@ -251,6 +266,7 @@ def _power_of_two(exponent: AnyArray) -> AnyArray:
 
 
 def _bits_of_float(x: AnyArray) -> AnyArray:
+    """The bits of each float32, as an i32 number."""
     if array_namespace(x) is np:
         return np.asarray(x, np.float32).view(np.int32)
     import jax
@@ -259,6 +275,7 @@ def _bits_of_float(x: AnyArray) -> AnyArray:
 
 
 def _float_of_bits(bits: AnyArray) -> AnyArray:
+    """The float32 of each i32 number of bits."""
     if array_namespace(bits) is np:
         return np.asarray(bits, np.int32).view(np.float32)
     import jax

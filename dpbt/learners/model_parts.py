@@ -71,11 +71,13 @@ def check_indices_in_range(name: str, indices: Any, first: int, end: int) -> Non
     """Refuse indices outside first..end - 1, with which a model would read beyond its arrays.
 
     Raises:
-        ValueError: naming them.
+        ValueError: with the name of the indices, their range and the least and largest of them.
     """
     indices = np.asarray(indices)
     if indices.size and not (indices.min() >= first and indices.max() < end):
-        raise ValueError(f"{name} must number what the model has")
+        raise ValueError(
+            f"{name} must hold indices in {first}..{end - 1}, got {indices.min()}..{indices.max()}"
+        )
 
 
 DIGITS = 4
@@ -83,8 +85,9 @@ DIGITS = 4
 
 
 def describe_bins_as_condition(name: str, column: Column, bin_mask: np.ndarray) -> str:
-    """A condition that holds for the bins of a mask, as "age > 37.5" or "job in {a, b}"."""
-    splits, bins = column.splits(name), np.flatnonzero(bin_mask[: column.n_bins]).tolist()
+    """Describe the bins of a mask by a condition, such as "age > 37.5" or "job in {a, b}"."""
+    splits = column.splits(name)
+    bins = np.flatnonzero(bin_mask[: column.n_bins]).tolist()
     names = column.values if isinstance(column, Nominal) else ()
     if column.num_thresholds:
         above = [split for split in splits[: column.num_thresholds] if bin_mask[split.low]]
@@ -100,14 +103,14 @@ def describe_bins_as_condition(name: str, column: Column, bin_mask: np.ndarray) 
 
 
 class ModelHeading(NamedTuple):
-    """The first line of a model in words.
+    """The first line of the description of a model.
 
     Attributes:
-        words: what the parts of the model add up to.
+        text: what the parts of the model add up to.
         score_scale: how large a score of 1 is in the units of a predicted number; 1 for classes.
     """
 
-    words: str
+    text: str
     score_scale: float
 
 

@@ -33,6 +33,7 @@ from jax.scipy.special import log_ndtr
 from jaxtyping import Bool, Float32, Int32, UInt32
 
 from dpbt.common.arithmetic import LN2
+from dpbt.common.compilation import reuse_trace
 from dpbt.privacy import mechanism_prices, variates
 from dpbt.privacy.keys import random_words
 from dpbt.privacy.mechanism_prices import MAX_DISCRETE_SCALE as MAX_DISCRETE_SCALE
@@ -99,6 +100,7 @@ def _clamp_to_int32_unless_float64(noisy_value: Array, value: Array) -> Array:
     return jnp.clip(noisy_value, -limit, limit).astype(jnp.int32)
 
 
+@reuse_trace
 def _sample_discrete_laplace(key: Array, value: Array, scale: Numbers) -> Array:
     words = random_words(key, variates.GEOMETRIC_WORDS, jnp.shape(value))
     with variates.double_precision():
@@ -155,6 +157,7 @@ def rounding_step(scale: Numbers) -> Float32[Array, "..."]:
     )
 
 
+@reuse_trace
 def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
     shape = jnp.shape(value)
     words = random_words(key, variates.NORMAL_WORDS, ((math.prod(shape) + 1) // 2,))
@@ -360,6 +363,7 @@ def _first_argmax(values: Array) -> Int32[Array, "..."]:
     return jnp.min(jnp.where(values == best, index, np.int32(length)), axis=-1)
 
 
+@reuse_trace
 def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """Sample the exponential mechanism by a race of groups, then of the winner's candidates.
 
@@ -512,6 +516,7 @@ e^-32 / 2^20, so it is at most 2^-50.
 """
 
 
+@reuse_trace
 def _sample_noisy_max(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
     """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
     with variates.double_precision():

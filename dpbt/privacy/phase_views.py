@@ -42,7 +42,7 @@ from dpbt.types import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecipePhase:
-    """A phase of a recipe, with the static fields of the recipe that its view depends on.
+    """A phase with its learner and weight update: the static key by which draws are traced once.
 
     Attributes:
         phase: a phase of the learner.

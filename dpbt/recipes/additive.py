@@ -58,6 +58,13 @@ It is for features of length 1, as that of a number.
 _DEFAULT_LEARNING_RATE_OF_NUMBERS = 12.0
 """The largest learning rate of a vector for a number."""
 
+_CONSTANT_FACTOR = 0.5
+"""The model is a constant below this times the signal below which that of `auto` is one.
+
+Curves hold less noise than trees of several columns, so they help at a weaker signal:
+docs/accuracy.md ("Where a model is a constant") has the measurements.
+"""
+
 _DEFAULT_RESOLUTIONS = (2, 4, 8, 16)
 """The numbers of groups that the bins of a column are joined to."""
 
@@ -146,9 +153,9 @@ def additive(
     than trees, and where they act together it is less; `auto` is for both. Its numbers are set from
     public quantities, and nothing is tuned.
 
-    Where the signal of a number or of a count is so weak that the model of `auto` is a constant,
-    this model is the same constant, and says so. An argument that sets the rounds, their step or
-    size, or a share of the budget asks for curves instead.
+    Where the signal of a number or of a count is half of that below which the model of `auto` is a
+    constant, or weaker, this model is the same constant, and says so. An argument that sets the
+    rounds, their step or size, or a share of the budget asks for curves instead.
 
     Arguments of type ArrayLike may be arrays, as `auto` takes them. Settings that differ in the
     histograms, in the number of bins of the target, in whether a round releases all columns, or in
@@ -232,11 +239,12 @@ def additive(
         *(rounds, step, learning_rate, resolutions),
         *(marginals_fraction, scores_fraction),
     )
+    asks_for_no_curves = all(option is None for option in options_of_curves)
     numbers_by_setting = choose_numbers_of_settings(
         request,
         columns,
         task.response,
-        allows_constant=all(option is None for option in options_of_curves),
+        constant_factor=_CONSTANT_FACTOR if asks_for_no_curves else 0.0,
     )
     releases_vector_by_setting = (
         [True] * len(numbers_by_setting)

@@ -10,12 +10,17 @@ from dpbt.learners.additive.learner import additive_by_column
 from dpbt.recipes.auto_rule import MAX_MOVE, max_move_of_leaf
 from dpbt.recipes.bins import BinsTask, OneTimeDraws
 from dpbt.recipes.building import PrivacyRequest
-from dpbt.recipes.trees_over_bins import TreeLearner, TreeNumbers, TreeStructure, oblivious_recipe
+from dpbt.recipes.trees_over_bins import (
+    TreeLearnerFactory,
+    TreeNumbers,
+    TreeStructure,
+    oblivious_recipe,
+)
 
 _DEPTH_OF_COLUMN_TREES = 4
 """How many splits the trees of one column have, which cut it into 16 groups."""
 
-_TREES_OF_ONE_COLUMN = TreeLearner(
+_TREES_OF_ONE_COLUMN = TreeLearnerFactory(
     algorithm="additive",
     options_text="one column a round",
     make_learner=additive_by_column,
@@ -55,6 +60,6 @@ def additive_recipe_by_column(
         one_time_draws=one_time_draws,
         structure=TreeStructure(depth=_DEPTH_OF_COLUMN_TREES, attributes_per_tree=(1,)),
         numbers=numbers,
-        tree_learner=_TREES_OF_ONE_COLUMN,
+        learner_factory=_TREES_OF_ONE_COLUMN,
         is_constant=is_constant,
     )

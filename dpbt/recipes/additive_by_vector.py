@@ -16,7 +16,7 @@ from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth_by_momentum
 from dpbt.learners.bins.config import BinsConfig
-from dpbt.recipes.bins import BinsLearner, BinsTask, OneTimeDraws, recipe_over_bins
+from dpbt.recipes.bins import BinsLearnerFactory, BinsTask, OneTimeDraws, recipe_over_bins
 from dpbt.recipes.building import PrivacyRequest
 
 _MOMENTUM = 0.9
@@ -97,7 +97,7 @@ def additive_recipe_by_vector(
         request,
         task,
         one_time_draws=one_time_draws,
-        learner=BinsLearner(
+        learner_factory=BinsLearnerFactory(
             algorithm="additive",
             options_text=f"{sizes.size} resolutions",
             round_site=learner.BINS_SITE,

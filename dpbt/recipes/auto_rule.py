@@ -390,7 +390,7 @@ def choose_numbers(
     relation: types.Relation = types.ADD_REMOVE,
     max_rows_per_user: int = 1,
     response: types.Response = types.BINARY,
-    allows_constant: bool = True,
+    constant_factor: float = 1.0,
 ) -> AutoNumbers:
     """Choose the rounds, steps, trees and budget shares of `auto` from public quantities alone.
 
@@ -432,7 +432,8 @@ def choose_numbers(
         relation: the neighbouring relation.
         max_rows_per_user: k; the signal is k times smaller.
         response: what is predicted.
-        allows_constant: whether the model of a number may be a constant.
+        constant_factor: the model of a number is a constant below this times
+            `SignalRule.min_signal_of_number`; 0 for a model that is never a constant.
     """
     if np.isinf(epsilon):
         return _noiseless_numbers(response)
@@ -446,7 +447,7 @@ def choose_numbers(
         max_rows_per_user=max_rows_per_user,
     )
     has_mean = response.is_number and response.objective != "quantile"
-    if allows_constant and has_mean and signal < rule.min_signal_of_number:
+    if has_mean and signal < constant_factor * rule.min_signal_of_number:
         return _numbers_of_constant(signal, is_gaussian=is_gaussian)
 
     histogram_noise = math.sqrt(columns.num_columns) if is_gaussian else columns.num_columns
@@ -603,7 +604,7 @@ def choose_numbers_of_settings(
     columns: ColumnCounts,
     response: types.Response,
     *,
-    allows_constant: bool = True,
+    constant_factor: float = 1.0,
 ) -> list[AutoNumbers]:
     """Choose the numbers of each setting of a request, by `choose_numbers`, in their order.
 
@@ -611,7 +612,7 @@ def choose_numbers_of_settings(
         request: the checked arguments.
         columns: how many there are, and how many of them are fine.
         response: what is predicted.
-        allows_constant: whether its model of a number may be a constant.
+        constant_factor: as `choose_numbers`.
     """
     return [
         choose_numbers(
@@ -622,7 +623,7 @@ def choose_numbers_of_settings(
             relation=request.relation,
             max_rows_per_user=request.max_rows_per_user,
             response=response,
-            allows_constant=allows_constant,
+            constant_factor=constant_factor,
         )
         for epsilon, rows, delta in np.broadcast(request.epsilon, request.rows, request.delta)
     ]

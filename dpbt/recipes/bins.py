@@ -38,7 +38,7 @@ It was chosen on azpro, rwm5yr and abalone (docs/classes_and_regression.md).
 
 
 def split_attributes_of_domain(domain: Domain) -> tuple[Attribute, ...]:
-    """What trees may ask of each column of a domain.
+    """List the bins of each column of a domain, and whether their order means anything.
 
     Raises:
         ValueError: as `domains.check_domain`.
@@ -73,7 +73,7 @@ class BinsTask:
 
     @property
     def attributes(self) -> tuple[Attribute, ...]:
-        """What trees may ask of each column."""
+        """The bins of each column, and whether their order means anything."""
         return split_attributes_of_domain(self.domain)
 
     @property
@@ -122,8 +122,8 @@ class OneTimeDraws:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class BinsLearner:
-    """A learner over the bins of a domain, before its config follows from a task.
+class BinsLearnerFactory:
+    """How to make a learner over the bins of a domain, once its config follows from a task.
 
     Attributes:
         algorithm: the name of the algorithm in tables.
@@ -143,19 +143,19 @@ def recipe_over_bins(
     task: BinsTask,
     *,
     one_time_draws: OneTimeDraws,
-    learner: BinsLearner,
+    learner_factory: BinsLearnerFactory,
     params: types.Params,
     clip: ArrayLike | None = None,
     draws_slope: bool = True,
 ) -> types.Recipe:
-    """The recipe of a learner over the bins of a domain, with clipped weights.
+    """Build the recipe of a learner over the bins of a domain, with clipped weights.
 
     Args:
         request: the checked arguments.
         task: what is predicted, and from which columns.
         one_time_draws: what is drawn once.
-        learner: what learns in a round, and what it is called.
-        params: the learner's numbers without noise.
+        learner_factory: makes the learner, and says what it is called.
+        params: the learner's numbers, whose noise is set here.
         clip: the largest weight of a row, or the largest residual of a number in spreads; None
             for the default of the response.
         draws_slope: as `BinsConfig`.
@@ -164,7 +164,7 @@ def recipe_over_bins(
         ValueError: as `oblivious_boost`.
     """
     response = task.response
-    fractions = _fractions_of_sites(one_time_draws, response, learner.round_site)
+    fractions = _fraction_by_site(one_time_draws, response, learner_factory.round_site)
     directions = task.directions
     target_bins = check_interval(
         "target_bins", one_time_draws.target_bins, f"[2, {types.MAX_BINS}]", whole_numbers=True
@@ -183,13 +183,13 @@ def recipe_over_bins(
         target_bins=int(target_bins),
         draws_slope=draws_slope,
     )
-    weight_update, weight_params = _weight_update_with_clip(response, clip, mechanism.price.norm)
+    clipped = _clipped_weight_update(response, clip, norm=mechanism.price.norm)
     parts = RecipeParts(
-        learner=learner.make_learner(config),
-        weight_update=weight_update,
-        weight_params=weight_params,
-        name=learner.algorithm,
-        options_text=learner.options_text,
+        learner=learner_factory.make_learner(config),
+        weight_update=clipped.weight_update,
+        weight_params=clipped.weight_params,
+        name=learner_factory.algorithm,
+        options_text=learner_factory.options_text,
         target=task.target,
         domain=domains.as_declared_domain(task.domain),
     )
@@ -201,10 +201,10 @@ def recipe_over_bins(
     )
 
 
-def _fractions_of_sites(
+def _fraction_by_site(
     one_time_draws: OneTimeDraws, response: types.Response, round_site: str
 ) -> dict[str, np.ndarray]:
-    """Site -> its fraction of the budget, of the sites that have one.
+    """Share the budget among sites: site -> its fraction, of the sites that are drawn.
 
     Raises:
         ValueError: for a fraction outside its range, and where nothing is left for the rounds.
@@ -229,22 +229,28 @@ def _fractions_of_sites(
     return {site: fraction for site, fraction in fractions.items() if np.any(fraction > 0)}
 
 
-class _WeightUpdateAndNumbers(NamedTuple):
-    """A weight update, and the numbers that it reads.
+class _ClippedWeightUpdate(NamedTuple):
+    """A weight update with the numbers that it reads, among them its clip.
 
     Attributes:
         weight_update: how scores become weights.
-        weighting: its numbers.
+        weight_params: its numbers.
     """
 
     weight_update: types.WeightUpdate
-    weighting: types.WeightParams
+    weight_params: types.WeightParams
 
 
-def _weight_update_with_clip(
-    response: types.Response, clip: ArrayLike | None, norm: str
-) -> _WeightUpdateAndNumbers:
-    """The weight update of a response and its numbers, clipped in the norm of the mechanism.
+def _clipped_weight_update(
+    response: types.Response, clip: ArrayLike | None, *, norm: str
+) -> _ClippedWeightUpdate:
+    """Choose the weight update of a response, and its clip in the norm of the mechanism.
+
+    Args:
+        response: what is predicted.
+        clip: the largest weight of a row, or the largest residual of a number in spreads; None for
+            the default of the response.
+        norm: "l1" or "l2", the norm by which the mechanism is priced.
 
     Raises:
         ValueError: for a clip outside its range.
@@ -255,13 +261,20 @@ def _weight_update_with_clip(
         check_interval("clip", clip, "(0, 1]")
     clip = check_interval("clip", clip, POSITIVE_INTERVAL)
     if response == types.BINARY:
-        return _WeightUpdateAndNumbers(clipped_mirror(losses.log), MirrorNumbers(np.ones(()), clip))
-    factor = 1 if response.is_number else 2 if norm == "l1" else math.sqrt(2)
-    return _WeightUpdateAndNumbers(residuals(response, norm), ResidualNumbers(clip * factor))
+        return _ClippedWeightUpdate(
+            weight_update=clipped_mirror(losses.log),
+            weight_params=MirrorNumbers(np.ones(()), clip),
+        )
+    # The residuals of a row's class and of all others together are at most c each.
+    norm_of_classes = 2 if norm == "l1" else math.sqrt(2)
+    clip_in_norm = clip if response.is_number else clip * norm_of_classes
+    return _ClippedWeightUpdate(
+        weight_update=residuals(response, norm), weight_params=ResidualNumbers(clip_in_norm)
+    )
 
 
 def _default_clip_of_number(response: types.Response) -> float:
-    """The largest residual of a number, in spreads, unless `clip` says otherwise.
+    """The largest residual of a number, in spreads, where the caller states no `clip`.
 
     Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
     q is q (1 - q) pi / sqrt(3) in a spread.

@@ -2,6 +2,10 @@
 
 The function of a recipe states the options of one algorithm and how its budget is shared. This
 module holds what all algorithms have in common.
+
+Samplers draw from finitely many random bits, so they deviate a little from their laws. The
+deviation costs a little epsilon and delta (`accounting.Ledger` has the proof). This cost is taken
+off the request first, and the draws share what remains.
 """
 
 from __future__ import annotations  # so that help() shows ArrayLike by its name
@@ -34,14 +38,16 @@ from dpbt.privacy.noise_scales import scales_of_draws_from_rows
 from dpbt.privacy.pass_stages import check_can_run_in_blocks
 from dpbt.public_types import DeclaredDomain
 from dpbt.types import MAX_ROWS, MultiProgramRecipe, Params, Recipe, WeakLearner
-from dpbt.types import as_relation as to_relation
 from dpbt.weighting import uniform
 
 MAX_EPSILON = 1e6
 """The largest finite epsilon of any recipe."""
 
-MAX_SAMPLER_SHARE_OF_EPSILON, MAX_SAMPLER_SHARE_OF_DELTA = 0.005, 0.01
-"""The most that the samplers' finite bits may cost, as a share of the budget."""
+MAX_SAMPLER_SHARE_OF_EPSILON = 0.005
+"""The most of epsilon that the samplers' finite bits may cost, as a share."""
+
+MAX_SAMPLER_SHARE_OF_DELTA = 0.01
+"""The most of a delta that the samplers' finite bits may cost, as a share."""
 
 MAX_SAMPLER_DELTA = 1e-6
 """The most delta that finite bits may cost a pure guarantee.
@@ -53,7 +59,7 @@ For epsilon up to 10 they cost below 1e-15.
 
 
 def check_delta_or_fraction(name: str, value: ArrayLike) -> np.ndarray:
-    """A delta, or a share of the budget, as float64.
+    """Check a delta, or a share of the budget, and convert it to float64.
 
     Args:
         name: how errors call it.
@@ -110,15 +116,24 @@ class PrivacyRequest:
         return bool(np.any(self.delta > 0))
 
     @property
-    def is_private(self) -> Bool[np.ndarray, "..."]:
-        """bool[...], whether a setting has an epsilon; without one, any noise will do."""
+    def has_finite_epsilon(self) -> Bool[np.ndarray, "..."]:
+        """bool[...], whether a setting asks for privacy; if not, any noise will do."""
         return np.isfinite(self.epsilon)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The axes of settings that its numbers have together."""
-        numbers = self.epsilon, self.delta, self.rows, self.rounds
-        return np.broadcast_shapes(*map(np.shape, numbers))
+        """The lengths of the axes of settings that its numbers have together."""
+        return np.broadcast_shapes(*map(np.shape, self.numbers.values()))
+
+    @property
+    def numbers(self) -> dict[str, np.ndarray]:
+        """The numbers that may have axes of settings, by the name of their argument."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "rows": self.rows,
+            "rounds": self.rounds,
+        }
 
     def with_rounds(self, rounds: ArrayLike) -> PrivacyRequest:
         """The same request for other numbers of rounds."""
@@ -165,7 +180,7 @@ def checked_privacy_request(
     has_published_delta: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> PrivacyRequest:
-    """The request of a recipe's arguments, each checked.
+    """Check the arguments that all recipes share, and hold them in one record.
 
     Args:
         epsilon: above 0, at most `MAX_EPSILON` or infinite.
@@ -198,19 +213,21 @@ def checked_privacy_request(
     checked_epsilon = check_interval("epsilon", epsilon, "(0, inf]")
     checked_delta = check_delta_or_fraction("delta", delta)
     if np.any(np.isfinite(checked_epsilon) & (checked_epsilon > MAX_EPSILON)):
-        upper_bound_words = f"at most {MAX_EPSILON:g}, or infinite for no privacy"
-        raise ValueError(f"epsilon must be {upper_bound_words}, got {show_value(epsilon)}")
+        raise ValueError(
+            f"epsilon must be at most {MAX_EPSILON:g}, or infinite for no privacy, got "
+            f"{show_value(epsilon)}"
+        )
+    check_boolean("delta_anyway", delta_anyway)
     request = PrivacyRequest(
         epsilon=checked_epsilon,
         delta=checked_delta,
         rows=checked_rows,
         rounds=check_positive_integers("rounds", rounds).astype(np.int32),
         calibration=calibration,
-        relation=to_relation(relation),
+        relation=types.as_relation(relation),
         max_rows_per_user=check_positive_integer("max_rows_per_user", max_rows_per_user),
         delta_anyway=bool(delta_anyway),
     )
-    check_boolean("delta_anyway", delta_anyway)
     if request.is_approximate and not (request.is_tight or has_published_delta):
         raise ValueError("delta must be 0, as the published calibration has no other")
     return request
@@ -247,7 +264,7 @@ def gaussian_allowance(request: PrivacyRequest) -> Allowance:
 
 
 def allowance_of_one_row(allowance: Allowance, max_rows_per_user: int) -> Allowance:
-    """What one row may cost, if all rows of a person may cost the allowance.
+    """Divide the allowance of a person among the person's rows: what one row may cost.
 
     A price depends on sensitivity / scale alone. Pure costs grow with it and costs in rho with its
     square, so noise becomes `max_rows_per_user` times larger, and the epsilon of a selection
@@ -284,24 +301,21 @@ class RecipeParts:
 
 
 def _as_float32(numbers: Any) -> Any:
-    """A pytree of numbers as float32.
+    """Convert a pytree of numbers to float32.
 
     Raises:
         ValueError: naming the one that is no number.
     """
-    with_paths, structure = jax.tree_util.tree_flatten_with_path(numbers)
-    return structure.unflatten(
-        [
-            check_floats(jax.tree_util.keystr(path, simple=True, separator=" "), number).astype(
-                np.float32
-            )
-            for path, number in with_paths
-        ]
-    )
+
+    def as_float32(path: Any, number: Any) -> np.ndarray:
+        name = jax.tree_util.keystr(path, simple=True, separator=" ")
+        return check_floats(name, number).astype(np.float32)
+
+    return jax.tree_util.tree_map_with_path(as_float32, numbers)
 
 
 def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
-    """The recipe of a request with no numbers of its learner yet."""
+    """Make the recipe of a request without the numbers of its learner, which are set later."""
     return Recipe(
         rows=request.rows.astype(np.float32),
         delta=request.delta,
@@ -337,8 +351,9 @@ def build_recipe(
         fractions: site -> its fraction of the budget; the learner's own by default.
         make_params: (noise multipliers by site, public) -> the learner's numbers; the learner's own
             by default.
-        total_allowance: what all rounds may cost together, of a request. Where all draws are
-            Gaussian and the calibration is tight, it is `gaussian_allowance`.
+        total_allowance: from the request to what all rounds may cost together. It is not asked
+            where all draws are Gaussian and the calibration is tight: GDP composes these exactly
+            (`gaussian_allowance`).
 
     Raises:
         ValueError: if a number of the budget does not fit float32, if axes of settings do not go
@@ -349,10 +364,16 @@ def build_recipe(
     validate.check_delta_below_inverse_rows(
         request.delta, request.rows, delta_anyway=request.delta_anyway
     )
-    _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
-    _check_axes_broadcast_with_request(request, fractions or {}, "fractions")
+    _check_axes_broadcast_with_shared_numbers(
+        request.numbers, parts.weight_params, numbers_noun="weighting"
+    )
+    _check_axes_broadcast_with_shared_numbers(
+        request.numbers, fractions or {}, numbers_noun="fractions"
+    )
     draft = _draft_recipe(request, parts)
-    fractions = _checked_budget_by_site(parts.learner.fractions if fractions is None else fractions)
+    fractions = _checked_fraction_by_site(
+        parts.learner.fractions if fractions is None else fractions
+    )
     make_params = make_params or parts.learner.make_params
     public = draft.public()._replace(max_rows=request.rows)
 
@@ -367,7 +388,7 @@ def build_recipe(
     noise = noise_multipliers_after_finite_bits(
         request, total_allowance=total_allowance, fractions=fractions, paid_draws=paid_draws
     )
-    return _set_params_on_all_axes(draft, make_params(noise, public), request.is_private)
+    return _set_params_on_all_axes(draft, make_params(noise, public), request.has_finite_epsilon)
 
 
 def build_recipe_of_fixed_noise(
@@ -386,16 +407,18 @@ def build_recipe_of_fixed_noise(
     validate.check_delta_below_inverse_rows(
         request.delta, request.rows, delta_anyway=request.delta_anyway
     )
-    _check_axes_broadcast_with_request(request, parts.weight_params, "weighting")
+    _check_axes_broadcast_with_shared_numbers(
+        request.numbers, parts.weight_params, numbers_noun="weighting"
+    )
     draft = _draft_recipe(request, parts)
     params = make_params(draft.public()._replace(max_rows=request.rows))
-    return _set_params_on_all_axes(draft, params, request.is_private)
+    return _set_params_on_all_axes(draft, params, request.has_finite_epsilon)
 
 
-def _checked_budget_by_site(
+def _checked_fraction_by_site(
     fractions: Mapping[types.Site, Any] | Sequence[tuple[types.Site, Any]],
 ) -> dict[types.Site, Any]:
-    """Site -> fraction of the budget.
+    """Check the fraction of the budget of each site, and return them as site -> fraction.
 
     Raises:
         ValueError: for one that is no number above 0, and for more than all of the budget.
@@ -411,10 +434,15 @@ def _checked_budget_by_site(
     return fractions
 
 
-def _check_axes_broadcast_with_request(
-    request: PrivacyRequest | Recipe, numbers: Any, numbers_noun: str
+def _check_axes_broadcast_with_shared_numbers(
+    shared_numbers: Mapping[str, Any], numbers: Any, *, numbers_noun: str
 ) -> None:
-    """Check the axes of a pytree of numbers beside those that all recipes share.
+    """Check the axes of a pytree of numbers beside those of the numbers that all recipes share.
+
+    Args:
+        shared_numbers: epsilon, delta, rows and rounds, as far as they are known.
+        numbers: a pytree of numbers.
+        numbers_noun: how errors call them.
 
     Raises:
         ValueError: as `check_setting_axes_broadcast`.
@@ -423,9 +451,6 @@ def _check_axes_broadcast_with_request(
     leaf_by_name = {
         f"{numbers_noun} {jax.tree_util.keystr(path, simple=True, separator=' ')}": leaf
         for path, leaf in leaves
-    }
-    shared_numbers = {
-        name: getattr(request, name, None) for name in ("epsilon", "delta", "rows", "rounds")
     }
     check_setting_axes_broadcast(**shared_numbers, **leaf_by_name)
 
@@ -448,7 +473,7 @@ class PaidDraw:
 def _paid_draws(
     recipe: Recipe, request: PrivacyRequest, fractions: Mapping[types.Site, Any]
 ) -> list[PaidDraw]:
-    """The draws that share the budget, as one setting of the recipe makes them.
+    """List the draws of a recipe that the budget pays for, as one of its settings makes them.
 
     Raises:
         ValueError: for a draw without a fraction, and for a fraction without a draw.
@@ -478,7 +503,7 @@ def noise_multipliers_after_finite_bits(
     fractions: Mapping[types.Site, Any],
     paid_draws: Sequence[PaidDraw],
 ) -> dict[types.Site, np.ndarray]:
-    """The noise multiplier of each site that a request buys after its finite bits are paid for.
+    """Compute the noise multiplier of each site, after the request has paid for finite bits.
 
     What finite bits cost depends on the noise, and the noise on what they leave of the request. So
     a first pass shares the whole request, whose noise is smaller and its finite bits therefore
@@ -512,7 +537,11 @@ def noise_multipliers(
     fractions: Mapping[types.Site, Any],
     paid_draws: Sequence[PaidDraw],
 ) -> dict[types.Site, np.ndarray]:
-    """The noise multiplier of each site; draws of one fraction and as many payments share one.
+    """Compute the noise multipliers with which all draws together cost the request.
+
+    The draws of a group share its fraction of the budget evenly. If each of them is paid for as
+    often as the others, they have one multiplier under the name of the group. Else each has its
+    own, under the name of its site.
 
     Args:
         request: what all draws together may cost.
@@ -521,24 +550,96 @@ def noise_multipliers(
         paid_draws: the draws.
     """
     allowance = allowance_of_one_row(total_allowance(request), request.max_rows_per_user)
+    payments_by_group: dict[str, list[int]] = {}
+    for draw in paid_draws:
+        payments_by_group.setdefault(draw.group, []).append(draw.spec.num_payments)
     noise: dict[types.Site, np.ndarray] = {}
     for draw in paid_draws:
-        payments_of_group = [
-            other.spec.num_payments for other in paid_draws if other.group == draw.group
-        ]
+        payments_of_group = payments_by_group[draw.group]
         payments = len(payments_of_group) * draw.times * float(draw.spec.num_payments)
         share = np.asarray(fractions[draw.group], np.float64) / payments
-        name = draw.group if len(set(payments_of_group)) == 1 else draw.spec.site
+        has_one_multiplier = len(set(payments_of_group)) == 1
+        name = draw.group if has_one_multiplier else draw.spec.site
         noise[name] = draw.spec.mechanism.noise_multiplier(allowance.times(share))
     return noise
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class _FiniteBitsCost:
+    """What the samplers' finite bits cost a person's guarantee, over all rounds together.
+
+    Attributes:
+        gap: f64[...], G: how far log densities are from those of the laws.
+        tail: f64[...], t: the probability of outputs without this bound.
+    """
+
+    gap: np.ndarray
+    tail: np.ndarray
+
+
+def _cost_of_finite_bits(
+    paid_draws: Sequence[PaidDraw],
+    noise: Mapping[types.Site, np.ndarray],
+    *,
+    max_rows_per_user: int,
+) -> _FiniteBitsCost:
+    """Add up what finite bits cost in all rounds, and in the draws that are made once.
+
+    Args:
+        paid_draws: the draws, which say how many outputs a row moves.
+        noise: the noise multiplier of each site.
+        max_rows_per_user: the most rows of one person, which all move.
+    """
+    gap = np.zeros(())
+    tail = np.zeros(())
+    for draw in paid_draws:
+        sampler = draw.spec.mechanism.price.sampler
+        if sampler is None:
+            continue
+        # As `draw_dependencies.check_prices_are_public` says of draws that read rows.
+        assert draw.spec.moved_outputs is not None
+        site = boundary.budget_group_of_site(draw.spec.site, noise)
+        multiplier = np.asarray(noise[site], np.float64)
+        cost = sampler.cost_of_draw(
+            total_shift=max_rows_per_user * ROUNDING / np.where(multiplier > 0, multiplier, np.inf),
+            num_outputs=draw.spec.moved_outputs * max_rows_per_user,
+        )
+        gap = gap + cost.gap * draw.times
+        tail = tail + cost.tail * draw.times
+    return _FiniteBitsCost(gap=gap, tail=tail)
+
+
+def _check_cost_of_finite_bits(request: PrivacyRequest, cost: _FiniteBitsCost) -> None:
+    """Refuse a request of which finite bits would cost too much.
+
+    Raises:
+        ValueError: if they cost more than `MAX_SAMPLER_SHARE_OF_EPSILON` or
+            `MAX_SAMPLER_SHARE_OF_DELTA` of it, or more than `MAX_SAMPLER_DELTA` for a pure
+            guarantee.
+    """
+    epsilon = request.epsilon
+    has_finite_epsilon = request.has_finite_epsilon
+    if np.any(has_finite_epsilon & (2 * cost.gap > MAX_SAMPLER_SHARE_OF_EPSILON * epsilon)):
+        raise ValueError(
+            f"epsilon is too small for so many draws, got {show_value(epsilon)}: use fewer rounds"
+        )
+    max_tail = np.where(
+        request.is_approximate, MAX_SAMPLER_SHARE_OF_DELTA * request.delta, MAX_SAMPLER_DELTA
+    )
+    if np.any(has_finite_epsilon & (cost.tail > max_tail)):
+        raise ValueError(
+            f"epsilon is too large for so few draws, got {show_value(epsilon)}: their finite bits "
+            "could give a row away; a larger delta helps"
+        )
 
 
 def request_after_finite_bits(
     request: PrivacyRequest, paid_draws: Sequence[PaidDraw], noise: Mapping[types.Site, np.ndarray]
 ) -> PrivacyRequest:
-    """The request that remains for the exact laws once the samplers' finite bits are paid for.
+    """Take the cost of the samplers' finite bits off a request; the exact laws share what remains.
 
     See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for them.
+    Without privacy there is nothing to pay.
 
     Args:
         request: the whole request.
@@ -547,67 +648,37 @@ def request_after_finite_bits(
             for what remains.
 
     Raises:
-        ValueError: if finite bits cost more than `MAX_SAMPLER_SHARE_OF_EPSILON` or
-            `MAX_SAMPLER_SHARE_OF_DELTA` of the request, or more than `MAX_SAMPLER_DELTA` for a pure
-            guarantee.
+        ValueError: as `_check_cost_of_finite_bits`.
     """
-    # What finite bits cost over all rounds, and in what takes place once.
-    gap, tail, max_rows_per_user = np.zeros(()), np.zeros(()), request.max_rows_per_user
-    for draw in paid_draws:
-        mechanism, moved_outputs = draw.spec.mechanism, draw.spec.moved_outputs
-        if mechanism.price.sampler is None:
-            continue
-        assert (
-            moved_outputs is not None
-        )  # as `draw_dependencies.check_prices_are_public` says of draws that read rows
-        multiplier = np.asarray(
-            noise[boundary.budget_group_of_site(draw.spec.site, noise)], np.float64
-        )
-        moved_by = max_rows_per_user * ROUNDING / np.where(multiplier > 0, multiplier, np.inf)
-        cost = mechanism.price.sampler.cost_of_draw(
-            total_shift=moved_by, num_outputs=moved_outputs * max_rows_per_user
-        )
-        gap, tail = gap + cost.gap * draw.times, tail + cost.tail * draw.times
-
-    # Without privacy there is nothing to pay.
-    epsilon, is_private = request.epsilon, request.is_private
-    if np.any(is_private & (2 * gap > MAX_SAMPLER_SHARE_OF_EPSILON * epsilon)):
-        raise ValueError(
-            f"epsilon is too small for so many draws, got {show_value(epsilon)}: use fewer rounds"
-        )
-    max_tail = np.where(
-        request.is_approximate, MAX_SAMPLER_SHARE_OF_DELTA * request.delta, MAX_SAMPLER_DELTA
-    )
-    if np.any(is_private & (tail > max_tail)):
-        raise ValueError(
-            f"epsilon is too large for so few draws, got {show_value(epsilon)}: their finite bits "
-            "could give a row away; a larger delta helps"
-        )
-
-    delta = np.where(request.delta > 0, (request.delta - tail) * np.exp(-gap), 0.0)
+    cost = _cost_of_finite_bits(paid_draws, noise, max_rows_per_user=request.max_rows_per_user)
+    _check_cost_of_finite_bits(request, cost)
+    epsilon = request.epsilon - 2 * cost.gap
+    delta = np.where(request.delta > 0, (request.delta - cost.tail) * np.exp(-cost.gap), 0.0)
     return dataclasses.replace(
         request,
-        epsilon=np.where(is_private, epsilon - 2 * gap, epsilon),
-        delta=np.where(is_private, delta, request.delta),
+        epsilon=np.where(request.has_finite_epsilon, epsilon, request.epsilon),
+        delta=np.where(request.has_finite_epsilon, delta, request.delta),
     )
 
 
 def _set_params_on_all_axes(
-    draft: Recipe, params: Params, is_private: Bool[np.ndarray, "..."]
+    draft: Recipe, params: Params, has_finite_epsilon: Bool[np.ndarray, "..."]
 ) -> Recipe:
-    """The recipe with the numbers of its learner; every array has all axes of settings.
+    """Put the numbers of the learner into a draft, and give every array all axes of settings.
 
     Args:
         draft: the recipe without them.
         params: a NamedTuple of numbers.
-        is_private: bool[...], whether a setting has an epsilon; without one, any noise will do.
+        has_finite_epsilon: bool[...], whether a setting asks for privacy; if not, any noise will
+            do.
 
     Raises:
         ValueError: for a budget that float32 cannot hold, or noise beyond the range of its sampler,
             naming the number of the budget, or the site of the noise.
     """
     recipe = dataclasses.replace(draft, params=_as_float32(params))
-    _check_axes_broadcast_with_request(recipe, recipe.params, "params")
+    shared_numbers = {"delta": recipe.delta, "rows": recipe.rows, "rounds": recipe.rounds}
+    _check_axes_broadcast_with_shared_numbers(shared_numbers, recipe.params, numbers_noun="params")
     shape = np.broadcast_shapes(*map(np.shape, jax.tree.leaves(recipe)))
     recipe = jax.tree.map(lambda leaf: np.broadcast_to(leaf, shape), recipe)
     for path, value in jax.tree_util.tree_leaves_with_path(recipe.params):
@@ -615,7 +686,7 @@ def _set_params_on_all_axes(
             name = jax.tree_util.keystr(path, simple=True, separator=" ")
             raise ValueError(f"{name} must be a float32 of at least 0, got {show_value(value)}")
     for site, max_scale, scale in scales_of_draws_from_rows(recipe):
-        if np.any(is_private & ~((scale > 0) & (scale <= max_scale) & np.isfinite(scale))):
+        if np.any(has_finite_epsilon & ~((scale > 0) & (scale <= max_scale) & np.isfinite(scale))):
             raise ValueError(
                 f"the noise of {site!r} must have a scale in (0, {max_scale:g}], "
                 f"got {np.max(scale):g}"
@@ -699,21 +770,19 @@ def custom(
             or out of its range, and for a site without a fraction. Parts that do not fit
             together are refused as `Recipe` says.
     """
-    if not isinstance(learner, WeakLearner) or not isinstance(weight_update, types.WeightUpdate):
-        raise ValueError("learner must be a weak learner, and weight_update a weight update")
-    if (epsilon is None) == (params is None) or (fractions is not None and epsilon is None):
-        raise ValueError("give either epsilon, perhaps with fractions of it, or params")
-    if type(weighting) is not weight_update.params_type:
-        numbers = weight_update.params_type.__name__
-        raise ValueError(
-            f"{weight_update.identity} needs weighting={numbers}, got {show_value(weighting)}"
-        )
+    _check_parts_of_custom(learner, weight_update=weight_update, weighting=weighting)
+    if (epsilon is None) == (params is None):
+        raise ValueError("give either epsilon or params, and not both")
+    if fractions is not None and epsilon is None:
+        raise ValueError("give either epsilon with its fractions, or params, which have the noise")
+    if relation is None:
+        relation = learner.assumptions.relation or types.ADD_REMOVE
     request = checked_privacy_request(
-        epsilon=np.inf if epsilon is None else epsilon,
+        epsilon=np.inf if epsilon is None else epsilon,  # the params have the noise then
         delta=delta,
         rows=rows,
         rounds=rounds,
-        relation=learner.assumptions.relation or types.ADD_REMOVE if relation is None else relation,
+        relation=relation,
         max_rows_per_user=max_rows_per_user,
         delta_anyway=delta_anyway,
         max_rows=types.MAX_ROWS_IN_BLOCKS,
@@ -736,8 +805,38 @@ def custom(
     else:
         recipe = build_recipe_of_fixed_noise(request, parts, lambda _: params)
     if np.any(recipe.rows > MAX_ROWS):
-        try:
-            check_can_run_in_blocks(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
-        except ValueError as error:
-            raise ValueError(f"rows must be at most {MAX_ROWS}, as {error}") from None
+        _check_can_have_rows_in_blocks(recipe)
     return recipe
+
+
+def _check_parts_of_custom(
+    learner: object, *, weight_update: object, weighting: types.WeightParams
+) -> None:
+    """Refuse parts of a custom recipe that are of another type.
+
+    Raises:
+        ValueError: naming the argument and its type.
+    """
+    if not isinstance(learner, WeakLearner):
+        raise ValueError(f"learner must be a weak learner, got {type(learner).__name__}")
+    if not isinstance(weight_update, types.WeightUpdate):
+        raise ValueError(
+            f"weight_update must be a weight update, got {type(weight_update).__name__}"
+        )
+    if type(weighting) is not weight_update.params_type:
+        raise ValueError(
+            f"{weight_update.identity} needs weighting={weight_update.params_type.__name__}, "
+            f"got {show_value(weighting)}"
+        )
+
+
+def _check_can_have_rows_in_blocks(recipe: Recipe) -> None:
+    """Refuse a recipe of more rows than a table in memory has, if it cannot learn from blocks.
+
+    Raises:
+        ValueError: saying why it cannot.
+    """
+    try:
+        check_can_run_in_blocks(jax.tree.map(lambda leaf: leaf.flat[0], recipe))
+    except ValueError as error:
+        raise ValueError(f"rows must be at most {MAX_ROWS}, as {error}") from None

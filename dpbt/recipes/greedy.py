@@ -227,7 +227,7 @@ class _CriterionAndLink:
 def _choose_criterion_and_link(
     *, alpha: Alpha | None, criterion: Loss, link: Loss | None
 ) -> _CriterionAndLink:
-    """The families of criterion and link, and the alpha, by default as `bdpe` says.
+    """Choose the families of criterion and link, and the alpha, with the defaults of `bdpe`.
 
     Args:
         alpha: "objective", a number, an array of settings, or a schedule of depths; None for the
@@ -240,7 +240,8 @@ def _choose_criterion_and_link(
     """
     # The criterion and its alpha.
     family = losses.loss_family_of_loss_or_name(criterion, "criterion")
-    is_single, name = is_single_loss(family), family(0.5).name
+    is_single = is_single_loss(family)
+    name = family(0.5).name
     if alpha is None:
         alpha = 1.0 if is_single else "objective"
     is_objective = isinstance(alpha, str)
@@ -286,7 +287,7 @@ def _tree_settings(
     smoothing: ArrayLike,
     step_clip: ArrayLike,
 ) -> TreeSettings:
-    """The numbers of a tree that have nothing to do with privacy, checked.
+    """Check the numbers of a tree that do not set its noise, and work out its step.
 
     Args:
         request: the checked arguments; without privacy nothing is clamped.
@@ -321,7 +322,7 @@ def _tree_settings(
     # The step a follows from the link's smoothness and the clip.
     loss = link(np.asarray(link_alpha, np.float32))
     widest = np.abs(np.asarray(loss.link(np.asarray(1 - zeta, np.float32)), np.float64))
-    clip = np.where(request.is_private, clip, widest)  # no clamping without privacy
+    clip = np.where(request.has_finite_epsilon, clip, widest)  # no clamping without privacy
     step = (1 + pi) / (4 * np.asarray(loss.smoothness, np.float64) * clip**2)
     return TreeSettings(
         alpha=tuple(round_down_to_float32(alpha_by_depth)),

@@ -32,7 +32,7 @@ class ProgramSettings(NamedTuple):
 def settings_by_program(
     make: Callable[..., Recipe], settings: Mapping[str, ArrayLike], /, **options: Any
 ) -> list[ProgramSettings]:
-    """The recipes of all settings, in as few groups as their programs allow.
+    """Make the recipes of all settings, in as few groups as their programs allow.
 
     Some recipes choose static parts by their numbers: `auto` gives deeper trees and histograms
     where rows are many for the noise. Given arrays, it makes a `MultiProgramRecipe`, of which
@@ -59,18 +59,18 @@ def settings_by_program(
 
     members: dict[Any, list[tuple[Recipe, tuple[int, ...]]]] = {}
     broadcast = {name: np.broadcast_to(array, shape) for name, array in arrays.items()}
-    for place in np.ndindex(shape):
-        of_setting = {name: array[place].item() for name, array in broadcast.items()}
-        recipe = make(**of_setting, **options)
+    for setting_index in np.ndindex(shape):
+        values = {name: array[setting_index].item() for name, array in broadcast.items()}
+        recipe = make(**values, **options)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
             raise ValueError(
                 f"make must return the recipe of one setting, got {type(recipe).__name__}"
             )
-        members.setdefault(recipe_compilation_signature(recipe), []).append((recipe, place))
+        members.setdefault(recipe_compilation_signature(recipe), []).append((recipe, setting_index))
     return [
         ProgramSettings(
             recipe=stack_recipes([recipe for recipe, _ in group]),
-            places=tuple(np.transpose([place for _, place in group]).astype(np.intp)),
+            places=tuple(np.transpose([index for _, index in group]).astype(np.intp)),
         )
         for group in members.values()
     ]
@@ -79,7 +79,7 @@ def settings_by_program(
 def multi_program_recipe(
     make: Callable[..., Recipe], settings: Mapping[str, ArrayLike | None], /, **options: Any
 ) -> MultiProgramRecipe:
-    """The recipes of all settings as one, whatever programs they run.
+    """Make one recipe of all settings, whatever programs they run.
 
     `auto` and `additive` call it for arrays of their numbers. It serves any function that makes
     recipes, and settings that name static parts, such as depths.
@@ -97,8 +97,8 @@ def multi_program_recipe(
     groups = settings_by_program(make, arrays, **options)
     shape = np.broadcast_shapes(*(array.shape for array in arrays.values()))
     program = np.zeros(shape, np.int32)
-    for number, group in enumerate(groups):
-        program[group.places] = number
+    for program_index, group in enumerate(groups):
+        program[group.places] = program_index
 
     def on_all_settings(leaf: np.ndarray, places: tuple[np.ndarray, ...]) -> np.ndarray:
         filled = np.full(shape, leaf[0], leaf.dtype)

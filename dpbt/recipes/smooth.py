@@ -40,6 +40,7 @@ from dpbt.types import ADD_REMOVE, Params, ProperLoss, Public, Recipe, Relation,
 from dpbt.weighting import LazyNumbers, lazy_bregman
 
 MAX_DEPTH = 12
+"""The largest depth cap of a top-down tree."""
 
 
 def lazybb_rules(
@@ -183,10 +184,8 @@ def lazybb_trees(
             "leaf_fraction": leaf_fraction,
         },
     )
-    splits, depth = (
-        check_positive_integer("splits", splits),
-        check_positive_integer("depth", depth, MAX_DEPTH),
-    )
+    splits = check_positive_integer("splits", splits)
+    depth = check_positive_integer("depth", depth, MAX_DEPTH)
     if splits > 2**depth - 1:
         raise ValueError(f"splits must be at most 2^depth - 1, got {splits} at a depth of {depth}")
     family = losses.loss_family_of_loss_or_name(criterion, "criterion")
@@ -240,7 +239,7 @@ def _voting_recipe(
     total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
     fixed_params: Callable[[Public], Params] | None = None,
 ) -> Recipe:
-    """The recipe of a vote of hypotheses on lazily projected weights.
+    """Build the recipe of a vote of hypotheses, with weights by lazy Bregman projection.
 
     Args:
         request: the checked arguments.
@@ -278,7 +277,9 @@ def _voting_recipe(
 def allowance_by_better_accountant_for_splits(
     request: PrivacyRequest, split_fraction: np.ndarray
 ) -> Allowance:
-    """The whole budget by one accountant for all draws: the one that gives a split more.
+    """The whole budget as an epsilon or as a rho: whichever gives a split less noise.
+
+    One accountant composes all draws of a round.
 
     Args:
         request: the checked arguments.

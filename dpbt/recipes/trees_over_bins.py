@@ -15,7 +15,7 @@ from dpbt.learners.oblivious.config import MAX_DEPTH, ObliviousConfig, Oblivious
 from dpbt.learners.oblivious.learner import SUMS_SITE, oblivious_tree
 from dpbt.recipes.bins import (
     POSITIVE_INTERVAL,
-    BinsLearner,
+    BinsLearnerFactory,
     BinsTask,
     OneTimeDraws,
     recipe_over_bins,
@@ -79,8 +79,8 @@ class TreeNumbers:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class TreeLearner:
-    """A learner of oblivious trees, before its config follows from a task and a structure.
+class TreeLearnerFactory:
+    """How to make a learner of oblivious trees, once its config follows from task and structure.
 
     Attributes:
         algorithm: the name of the algorithm in tables.
@@ -93,7 +93,7 @@ class TreeLearner:
     make_learner: Callable[[ObliviousConfig], types.WeakLearner]
 
 
-OBLIVIOUS_TREES = TreeLearner(
+OBLIVIOUS_TREES = TreeLearnerFactory(
     algorithm="oblivious_boost", options_text=None, make_learner=oblivious_tree
 )
 """The trees of `recipes.oblivious_boost` and `recipes.auto`."""
@@ -106,10 +106,10 @@ def oblivious_recipe(
     one_time_draws: OneTimeDraws,
     structure: TreeStructure,
     numbers: TreeNumbers,
-    tree_learner: TreeLearner = OBLIVIOUS_TREES,
+    learner_factory: TreeLearnerFactory = OBLIVIOUS_TREES,
     is_constant: bool = False,
 ) -> types.Recipe:
-    """The recipe of oblivious trees for a request that is checked, and options that are not.
+    """Build a recipe of oblivious trees. The request is checked before, all other options here.
 
     Args:
         request: the checked arguments.
@@ -117,55 +117,35 @@ def oblivious_recipe(
         one_time_draws: what is drawn once.
         structure: the static options of the trees.
         numbers: the options of the trees that may have axes of settings.
-        tree_learner: the learner that grows the trees.
+        learner_factory: makes the learner that grows the trees.
         is_constant: whether the model of every setting is a constant, because all steps are 0.
 
     Raises:
         ValueError: as `oblivious_boost`.
     """
-    # Numbers are in ranges that float32 holds.
-    is_number, step = task.response.is_number, numbers.step
-    if callable(step):
-        steps = [step(number) for number in range(int(np.max(request.rounds)))]
-    else:
-        steps = [step]
-    steps = [check_interval("step", one_step, "[0, 1e30]") for one_step in steps]
-    limit = check_interval("limit", numbers.limit, POSITIVE_INTERVAL)
-    curvature = numbers.curvature
-    if curvature is None:
-        curvature = (
-            STEPS_IN_DEFAULT_CURVATURE_OF_NUMBERS * steps[0]
-            if is_number
-            else DEFAULT_CURVATURE_OF_CLASSES
-        )
-    curvature = check_interval("curvature", curvature, "[0, 1e30]")
-    seed = check_interval("seed", numbers.seed, f"[0, {MAX_SEED - 1}]", whole_numbers=True)
     structure = _checked_structure(structure)
-
-    # A leaf's denominator counts its rows where these are known.
     has_histograms = bool(
         np.any(check_floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
     )
-    params = ObliviousParams(
-        noise={},
-        step=tuple(steps) if callable(step) else steps[0],
-        limit=limit,
-        curvature=curvature * (is_number or has_histograms),
-        seed=seed,
+    params = _checked_params_without_noise(
+        numbers,
+        is_number=task.response.is_number,
+        has_histograms=has_histograms,
+        max_rounds=int(np.max(request.rounds)),
     )
-    options_text = tree_learner.options_text
+    options_text = learner_factory.options_text
     if options_text is None:
         options_text = f"{structure.depth} splits a tree"
 
     def make_learner(bins: BinsConfig) -> types.WeakLearner:
-        return tree_learner.make_learner(_tree_config(bins, structure))
+        return learner_factory.make_learner(_tree_config(bins, structure))
 
     return recipe_over_bins(
         request,
         task,
         one_time_draws=one_time_draws,
-        learner=BinsLearner(
-            algorithm=tree_learner.algorithm,
+        learner_factory=BinsLearnerFactory(
+            algorithm=learner_factory.algorithm,
             options_text=options_text,
             round_site=SUMS_SITE,
             make_learner=make_learner,
@@ -176,8 +156,48 @@ def oblivious_recipe(
     )
 
 
+def _checked_params_without_noise(
+    numbers: TreeNumbers, *, is_number: bool, has_histograms: bool, max_rounds: int
+) -> ObliviousParams:
+    """Check the numbers of the trees, and hold them in params whose noise is set later.
+
+    Args:
+        numbers: the options of the trees that may have axes of settings.
+        is_number: whether a number is predicted.
+        has_histograms: whether class histograms are drawn before the first round.
+        max_rounds: how many steps a schedule is asked for.
+
+    Raises:
+        ValueError: for a number outside its range, which float32 holds.
+    """
+    if callable(numbers.step):
+        steps = [numbers.step(round_index) for round_index in range(max_rounds)]
+    else:
+        steps = [numbers.step]
+    steps = [check_interval("step", step, "[0, 1e30]") for step in steps]
+    limit = check_interval("limit", numbers.limit, POSITIVE_INTERVAL)
+    if numbers.curvature is not None:
+        curvature = numbers.curvature
+    elif is_number:
+        curvature = STEPS_IN_DEFAULT_CURVATURE_OF_NUMBERS * steps[0]
+    else:
+        curvature = DEFAULT_CURVATURE_OF_CLASSES
+    curvature = check_interval("curvature", curvature, "[0, 1e30]")
+    seed = check_interval("seed", numbers.seed, f"[0, {MAX_SEED - 1}]", whole_numbers=True)
+
+    # A leaf's denominator counts its rows where these are known.
+    knows_rows_of_leaves = is_number or has_histograms
+    return ObliviousParams(
+        noise={},
+        step=tuple(steps) if callable(numbers.step) else steps[0],
+        limit=limit,
+        curvature=curvature * knows_rows_of_leaves,
+        seed=seed,
+    )
+
+
 def _checked_structure(structure: TreeStructure) -> TreeStructure:
-    """The same static options, as plain numbers.
+    """Check the static options of the trees, and convert them to Python numbers.
 
     Raises:
         ValueError: for an option outside its range.

@@ -22,7 +22,7 @@ from dpbt.public_types import redacted_repr
 from dpbt.training import checks, round_reports, run_keys, steps
 from dpbt.training.lanes import run_in_lanes_that_need_it
 from dpbt.training.phases import PhaseValues, fitted_parts_without_withheld_sites
-from dpbt.training.scan import InterpretedPhase, RunResult, run_in_memory
+from dpbt.training.scan import InterpretedPhase, PhaseInterpreter, RunResult, run_in_memory
 from dpbt.training.table_preparation import prepare_table, without_domain
 from dpbt.types import (
     Array,
@@ -320,6 +320,35 @@ def run_in_memory_with_fresh_draws(
     Raises:
         ValueError: for public structure without a public key, and for two draws of one name.
     """
+    return run_in_memory(
+        recipe,
+        [rows],
+        interpret_phase=interpreter_with_fresh_draws(recipe, reporter_id),
+        phase_inputs=keys_of_all_phases(key, recipe, public_key),
+        num_parallel_rounds=num_parallel_rounds,
+    )
+
+
+def keys_of_all_phases(key: Array, recipe: Recipe, public_key: Array | None) -> PhaseValues:
+    """The keys that `interpreter_with_fresh_draws` reads: a pair of noise and public key a phase.
+
+    Args:
+        key: of the noise.
+        recipe: of the run, without an axis of settings.
+        public_key: of the public structure, if the recipe draws any.
+    """
+    noise_keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
+    public_keys = run_keys.derive_phase_keys(public_key, recipe)
+    return PhaseValues(*zip(noise_keys, public_keys, strict=True))
+
+
+def interpreter_with_fresh_draws(recipe: Recipe, reporter_id: Array | None) -> PhaseInterpreter:
+    """The interpreter that draws the release of a phase from its keys, and records the release.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        reporter_id: as `run_in_memory_with_fresh_draws` takes it.
+    """
 
     def sample_draws(
         phase: Phase, keys: tuple[Array, Array | None], views: Sequence[View]
@@ -333,12 +362,4 @@ def run_in_memory_with_fresh_draws(
         )
         return InterpretedPhase(release=release, record=release)
 
-    noise_keys = run_keys.derive_phase_keys(run_keys.derive_recipe_key(key, recipe), recipe)
-    public_keys = run_keys.derive_phase_keys(public_key, recipe)
-    return run_in_memory(
-        recipe,
-        [rows],
-        interpret_phase=sample_draws,
-        phase_inputs=PhaseValues(*zip(noise_keys, public_keys, strict=True)),
-        num_parallel_rounds=num_parallel_rounds,
-    )
+    return sample_draws

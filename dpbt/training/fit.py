@@ -25,12 +25,13 @@ from dpbt.privacy import keys
 from dpbt.privacy.draw_dependencies import draw_specs_of_phase, priced_draws_of_all_phases
 from dpbt.privacy.filter_protocol import PrivacyFilter
 from dpbt.privacy.pass_stages import stages_of_phase
-from dpbt.training import checks
+from dpbt.training import checks, staged_run
 from dpbt.training.blocks import absent_row
 from dpbt.training.boost import run_in_memory_with_fresh_draws
 from dpbt.training.fit_options import DEFAULT_MEMORY_BYTES, DEFAULT_OPTIONS, FitOptions, Pay
 from dpbt.training.phases import fitted_parts_without_withheld_sites
 from dpbt.training.round_reports import register_round_reporter
+from dpbt.training.staged_run import run_in_three_programs
 from dpbt.training.table_preparation import move_table_to_device, prepare_table, without_domain
 from dpbt.types import Array, Recipe, Table
 
@@ -318,24 +319,24 @@ def _is_short_run(recipe: Recipe) -> bool:
     return int(recipe.rows) * max_rounds <= MAX_ROW_ROUNDS_OF_SHORT_RUN
 
 
-def _choose_compiled_run(recipe: Recipe) -> compilation.BoundedJit[FittedParts]:
-    """The compiled run whose emitter takes less time to compile and run a recipe in all."""
-    if _is_short_run(recipe) and _has_same_bits_by_older_emitter(recipe):
-        return _compiled_run_by_older_emitter
+def _choose_compiled_run(recipe: Recipe) -> Callable[..., FittedParts]:
+    """The compiled run that takes less time to compile and run a recipe in all."""
+    if _is_short_run(recipe) and _has_same_bits_in_three_programs(recipe):
+        return run_in_three_programs
     return _compiled_run
 
 
-def _has_same_bits_by_older_emitter(recipe: Recipe) -> bool:
-    """Whether the older emitter may compile a run and gives the same releases, bit for bit.
+def _has_same_bits_in_three_programs(recipe: Recipe) -> bool:
+    """Whether a run may be three programs of the older emitter, with the same bits of releases.
 
-    It does if all draws of a round are from sums that do not wait for each other. A recipe that
-    predicts a number has other bits, because the start and the unit that follow from its histogram
-    are rounded in another way. So are the scores of greedy trees. Programs of weights that depend
-    on all rows take longer to compile. The answer is public.
+    It may on a processor, if all draws of a round are from sums that do not wait for each other. A
+    recipe that predicts a number has other bits by the older emitter, because the start and the
+    unit that follow from its histogram are rounded in another way. So are the scores of greedy
+    trees. Programs of weights that depend on all rows take longer to compile. The answer is public.
     """
     if recipe.learner.response.is_number or recipe.weight_update.coupled:
         return False
-    if not compilation.may_choose_compiler_options():
+    if jax.default_backend() != "cpu":
         return False
     with contextlib.suppress(ValueError):  # reads all rows at once
         return len(stages_of_phase(recipe, recipe.learner.round)) == 1
@@ -371,13 +372,8 @@ def _run_in_one_program(
 _compiled_run = compilation.jit_with_bounded_cache(
     static_argnames=("num_parallel_rounds",), cache_key_argnames=("priced",)
 )(_run_in_one_program)
-_compiled_run_by_older_emitter = compilation.jit_with_bounded_cache(
-    static_argnames=("num_parallel_rounds",),
-    cache_key_argnames=("priced",),
-    compiler_options=compilation.OLDER_EMITTER,
-)(_run_in_one_program)
 
 
 def num_compiled_programs() -> int:
-    """How many programs `fit` in memory has compiled so far in this process."""
-    return _compiled_run.num_compiled + _compiled_run_by_older_emitter.num_compiled
+    """How many runs in memory `fit` has compiled so far in this process."""
+    return _compiled_run.num_compiled + staged_run.num_compiled_programs()

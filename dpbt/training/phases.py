@@ -116,6 +116,20 @@ class LearnedModel(NamedTuple):
     line: ScoreLine
 
 
+class BegunRun(NamedTuple):
+    """What a run knows before its first round.
+
+    Attributes:
+        prologue: the release of the prologue; empty without one.
+        public: what is public in all rounds.
+        state: the state of the run before the first round.
+    """
+
+    prologue: Release
+    public: Public
+    state: RoundState
+
+
 def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
     """Run the prologue, the rounds and the epilogue of a recipe on the rows of an executor.
 
@@ -123,28 +137,52 @@ def run_phases(recipe: Recipe, executor: Executor) -> LearnedModel:
         recipe: of the run, without an axis of settings.
         executor: holds the rows.
     """
-    learner = recipe.learner
-    public_steps = executor.public_steps
+    begun = begin_run(recipe, executor)
+    executor.set_initial_scores(begun.public.initial_score)
+    state, hypotheses = executor.run_rounds(begun.public, begun.state)
+    return finish_run(recipe, executor, begun=begun, state=state, hypotheses=hypotheses)
 
-    # The prologue, and what is public in all rounds.
+
+def begin_run(recipe: Recipe, executor: Executor) -> BegunRun:
+    """Release the prologue of a recipe, and derive what is public in all rounds.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        executor: holds the rows, which have no scores yet.
+    """
     prologue: Release = {}
-    if learner.prologue is not None:
+    if recipe.learner.prologue is not None:
         context = PhaseContext(recipe.public(), jnp.float32(0))
-        prologue = executor.release_prologue_or_epilogue(learner.prologue, context)
-    public, state = public_steps.finish_prologue(recipe, prologue)
-    executor.set_initial_scores(public.initial_score)
+        prologue = executor.release_prologue_or_epilogue(recipe.learner.prologue, context)
+    public, state = executor.public_steps.finish_prologue(recipe, prologue)
+    return BegunRun(prologue, public, state)
 
-    # The rounds.
-    state, hypotheses = executor.run_rounds(public, state)
 
-    # The epilogue, and the model.
+def finish_run(
+    recipe: Recipe,
+    executor: Executor,
+    *,
+    begun: BegunRun,
+    state: RoundState,
+    hypotheses: Hypotheses,
+) -> LearnedModel:
+    """Release the epilogue of a recipe, and learn the model from the hypotheses of all rounds.
+
+    Args:
+        recipe: of the run, without an axis of settings.
+        executor: holds the rows and their scores after all rounds.
+        begun: what the run knew before its first round.
+        state: the state of the run after the last round.
+        hypotheses: those of the rounds, with a leading axis.
+    """
+    learner, public_steps, public = recipe.learner, executor.public_steps, begun.public
     epilogue: Release = {}
     if learner.epilogue is not None:
         after_all = public._replace(round=jnp.asarray(recipe.rounds, jnp.int32))
         epilogue = executor.release_prologue_or_epilogue(
             learner.epilogue, PhaseContext(after_all, state.bound)
         )
-    line = public_steps.score_line(recipe, prologue, epilogue)
+    line = public_steps.score_line(recipe, begun.prologue, epilogue)
     hypotheses = public_steps.merge_and_scale_hypotheses(recipe, public, hypotheses, line.slope)
     return LearnedModel(hypotheses, line)
 

@@ -108,7 +108,7 @@ def run_in_memory(
     """
     run_inputs = recipe, tables, phase_inputs
     recipe, tables, phase_inputs = vary_like(run_inputs, run_inputs)
-    executor = _ScanExecutor(
+    executor = ScanExecutor(
         recipe=recipe,
         tables=tables,
         interpret_phase=interpret_phase,
@@ -166,7 +166,7 @@ def _views_of_tables(
 
 
 @dataclasses.dataclass
-class _ScanExecutor:
+class ScanExecutor:
     """The executor of a run in memory (`phases.Executor`); it lives within one trace.
 
     Attributes:

@@ -11,7 +11,8 @@ import pytest
 
 import dpbt
 from dpbt import recipes, weighting
-from dpbt.learners import lazybb, trees
+from dpbt.learners import trees
+from dpbt.learners.trees import rule
 from dpbt.privacy import boundary, mechanisms
 from dpbt.training import author_code, run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
@@ -242,7 +243,7 @@ def test_a_prologue_that_is_put_under_another_tag_changes_the_noise():
     base = recipes.lazybb_rules(epsilon=1.0, rows=400, rounds=2, relation="add_remove")
     keys = set()
     for prologue in (None, prologue_at_site("m"), prologue_at_site("m", tag="another")):
-        learner = dataclasses.replace(lazybb.one_rule(ADD_REMOVE), prologue=prologue)
+        learner = dataclasses.replace(rule.one_rule(ADD_REMOVE), prologue=prologue)
         recipe_key = run_keys.derive_recipe_key(
             jax.random.key(0), dataclasses.replace(base, learner=learner)
         )
@@ -297,7 +298,7 @@ def recipe_of_library_parts(program, hypothesis):
 
 def test_learners_put_together_of_the_librarys_functions_have_keys_that_differ():
     """One of them claims twice the range of the other, for the same errors of rules."""
-    rounds = [lazybb.one_rule(ADD_REMOVE, which).round for which in ("tight", "published")]
+    rounds = [rule.one_rule(ADD_REMOVE, which).round for which in ("tight", "published")]
     keys = {
         key_data_of_recipe(recipe_of_library_parts(phase.program, phase.hypothesis))
         for phase in rounds

@@ -30,7 +30,7 @@ def class_weights_of_sides(table, weights):
     """The class weights of the two sides of split 0."""
     levels = trees.weights_by_class(table, weights)
     everywhere = jnp.zeros(table.target.shape, jnp.int32)
-    products = trees.node_products(table, levels, everywhere, 1, None)
+    products = trees.split_weights_of_nodes(table, levels, everywhere, num_nodes=1)
     return trees.child_totals(products, trees.root_class_weights(levels), jnp.zeros(1, jnp.int32))
 
 

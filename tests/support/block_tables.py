@@ -10,7 +10,7 @@ import dpbt
 from dpbt import recipes
 from dpbt.data import convert
 from dpbt.data.domains import Nominal, Numeric
-from dpbt.learners import lazybb
+from dpbt.learners.trees import rule
 from dpbt.training.blocks import fit_in_blocks
 from dpbt.training.blocks.memory_plan import MemoryPlan
 from dpbt.types import ADD_REMOVE
@@ -98,7 +98,7 @@ def greedy_recipe(rows=700, **changes):
 
 
 def rule_recipe(rows=700, **changes):
-    learner = lazybb.one_rule(ADD_REMOVE)
+    learner = rule.one_rule(ADD_REMOVE)
     return recipes.custom(learner, **{"epsilon": 3.0, "rounds": 3, **changes}, rows=rows)
 
 

@@ -1,4 +1,4 @@
-"""What is static in an additive model, and the numbers of it that are traced."""
+"""The static configuration of an additive model, and its traced numbers."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ class AdditiveParams(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AdditiveConfig:
-    """What is static in an additive model.
+    """The static configuration of an additive model.
 
     Attributes:
         bins: the columns, the one-time draws, the relation, the noise, the response and the

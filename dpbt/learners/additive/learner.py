@@ -32,7 +32,7 @@ from dpbt.learners.additive.kind import (
 )
 from dpbt.learners.additive.model import ShapeFunctions, cells_of_rows_in_pairs
 from dpbt.learners.bins.config import noise_deviation_at_site
-from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
+from dpbt.learners.bins.one_time import one_time_phases_with_fractions
 from dpbt.learners.bins.residuals import (
     ledger_text_of_residual_sums,
     max_sums_changed_by_row,
@@ -72,13 +72,12 @@ def bin_group_sums_sensitivity(config: AdditiveConfig) -> float:
     `oblivious.learner.leaf_sum_sensitivity` says, so the same bounds hold. It also bounds what the
     row of a quantile moves in each partition, which holds for the squares of the L2 norm, too. []
     """
-    sensitivity_of_partition, count = (
-        sums_sensitivity_of_one_partition_in_grid_units(config.bins),
-        config.num_groups_per_row,
-    )
+    of_partition = sums_sensitivity_of_one_partition_in_grid_units(config.bins)
+    num_partitions = config.num_groups_per_row
     return config.bins.noise.sensitivity_in_norm(
         Sensitivity(
-            sensitivity_of_partition.l1 * count, sensitivity_of_partition.l2 * math.sqrt(count)
+            l1=of_partition.l1 * num_partitions,
+            l2=of_partition.l2 * math.sqrt(num_partitions),
         )
     )
 
@@ -96,21 +95,26 @@ def draw_residual_sums_by_bin_group(
 
     The residual of two classes is y w.
     """
-    bins_config, last = config.bins, config.bin_and_cell_mask.shape[1]
-    places = sum_index_of_bins(config, params, public)
+    bins_config = config.bins
+    num_cells = config.bin_and_cell_mask.shape[1]
+    sum_indices = sum_index_of_bins(config, params, public)
     cell = cells_of_rows_in_pairs(
         config.columns_of_pairs, cell_index_terms_by_bin(config, params, public), rows.bins
     )
-    bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), last)
+    bins = jnp.minimum(jnp.concatenate([rows.bins, cell]).astype(jnp.int32), num_cells)
     residuals = signed_residuals_of_bounded_norm(bins_config, rows, weights)
     sums_by_column = jax.lax.map(
-        lambda bin: sum_residuals_by_segment(residuals, bin, last + 1), bins
+        lambda bin: sum_residuals_by_segment(residuals, bin, num_cells + 1), bins
     )
-    bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :last]
+    bin_sums = jnp.moveaxis(sums_by_column, 0, -2)[..., :num_cells]
     draw(
         BINS_SITE,
         bins_config.noise,
-        RowSum(bin_sums, SumByGroup(places.num_sums), public_inputs=(places.sum_index_of_bin,)),
+        RowSum(
+            bin_sums,
+            SumByGroup(sum_indices.num_sums),
+            public_inputs=(sum_indices.sum_index_of_bin,),
+        ),
         sensitivity=bin_group_sums_sensitivity(config),
         theorem="dpbt theorem O4",
         moved_outputs=max_sums_changed_by_row(bins_config, config.num_groups_per_row),
@@ -130,14 +134,17 @@ def shape_changes_of_release(
     with the learning rate `limit`. `oblivious.learner.tree_of_release` says in which unit that is
     for several classes and for a number.
     """
-    response, count = config.bins.response, len(config.resolutions)
+    response = config.bins.response
+    num_resolutions = len(config.resolutions)
     unit = rows_per_grid_unit(public)
-    none = ((0, 0),) * (len(response.score_axes) + 1)
     sum_index_of_bin = sum_index_of_bins(config, params, public).sum_index_of_bin
-    padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*none[1:], (0, 1)))
+    no_padding_of_classes = ((0, 0),) * len(response.score_axes)
+    padded = jnp.pad(release[BINS_SITE].astype(jnp.float32), (*no_padding_of_classes, (0, 1)))
     sums = round_separately(padded * unit)[..., sum_index_of_bin]
-    sums_of_bins = functools.reduce(jnp.add, [sums[..., place, :, :] for place in range(count)])
-    signal = round_separately(sums_of_bins * np.float32(1 / math.sqrt(count)))
+    sums_of_bins = functools.reduce(
+        jnp.add, [sums[..., place, :, :] for place in range(num_resolutions)]
+    )
+    signal = round_separately(sums_of_bins * np.float32(1 / math.sqrt(num_resolutions)))
     noise = round_separately(
         noise_deviation_at_site(
             config.bins, params, site=BINS_SITE, site_sensitivity=bin_group_sums_sensitivity(config)
@@ -152,17 +159,17 @@ def shape_changes_of_release(
         scale = score_change_per_spread(response, public)
     else:
         scale = np.float32(step_share_per_class(response)) * np.float32(1 / LN2)
-    features = math.sqrt(count) * len(config.bin_and_cell_mask)
+    features = math.sqrt(num_resolutions) * len(config.bin_and_cell_mask)
     smooth = round_separately(jnp.asarray(public.max_rows, jnp.float32) * features)
     min_noise = round_separately(params.step * smooth) / params.max_learning_rate
     rate = round_separately(params.step / jnp.maximum(noise, min_noise))
     rate = round_separately(rate * scale)
-    number = jnp.arange(config.max_rounds, dtype=jnp.int32)
+    round_index = jnp.arange(config.max_rounds, dtype=jnp.int32)
     return ShapeFunctions(
-        round_separately(signal * rate),
-        jnp.where(number == public.round, round_separately(noise * rate), 0.0),
-        jnp.asarray(config.columns_of_pairs),
-        cell_index_terms_by_bin(config, params, public),
+        score=round_separately(signal * rate),
+        noise=jnp.where(round_index == public.round, round_separately(noise * rate), 0.0),
+        pairs=jnp.asarray(config.columns_of_pairs),
+        parts=cell_index_terms_by_bin(config, params, public),
     )
 
 
@@ -196,7 +203,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         config: the static parts, checked and hashable (`recipes.additive`).
     """
     bins = config.bins
-    once = one_time_phases_and_budget_fractions(bins, round_site=BINS_SITE)
+    once = one_time_phases_with_fractions(bins, round_site=BINS_SITE)
     return boundary.weak_learner(
         name="additive",
         config=config,

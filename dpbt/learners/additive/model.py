@@ -59,21 +59,23 @@ def cells_of_rows_in_pairs(
 
 def predict_shapes(shapes: ShapeFunctions, bins_of_rows: Any) -> Any:
     """f32[N], or f32[K, N] with several classes: the score of each row, summed over curves."""
-    xp, score = array_namespace(bins_of_rows, *shapes), shapes.score
+    xp = array_namespace(bins_of_rows, *shapes)
+    score = shapes.score
 
     def add(total: Any, column: tuple[Any, Any]) -> Any:
         curve, bin = column
         return total + curve[..., xp.minimum(bin, score.shape[-1] - 1).astype(np.int32)]
 
     start = xp.zeros((*score.shape[:-2], bins_of_rows.shape[1]), np.float32)
-    curves, columns = xp.moveaxis(score, -2, 0), bins_of_rows.shape[0]
-    total = fold(add, start, (curves[:columns], bins_of_rows))
+    curves = xp.moveaxis(score, -2, 0)
+    num_columns = bins_of_rows.shape[0]
+    total = fold(add, start, (curves[:num_columns], bins_of_rows))
     if not shapes.pairs.shape[0]:
         return total
     return fold(
         add,
         total,
-        (curves[columns:], cells_of_rows_in_pairs(shapes.pairs, shapes.parts, bins_of_rows)),
+        (curves[num_columns:], cells_of_rows_in_pairs(shapes.pairs, shapes.parts, bins_of_rows)),
     )
 
 
@@ -87,18 +89,24 @@ def check_shapes(
     """
     if splits is None:
         raise ValueError("additive models must read bins")
-    score, (count, number) = shapes.score, (shapes.score.shape[:1], shapes.parts.shape[1:2])
-    widest = int(np.max(splits.high)) + 1
-    fits = (shapes.noise.shape, shapes.pairs.shape) == (count, (*count, *number, 2))
-    fits &= score.shape[:-1] == (*count, *score_axes, num_features + sum(number))
-    fits &= shapes.parts.shape == (*count, *number, 2, MAX_BINS)
-    if not fits or not widest <= score.shape[-1] <= MAX_BINS or np.any(shapes.noise < 0):
+    score = shapes.score
+    rounds_axis = shapes.score.shape[:1]
+    pairs_axis = shapes.parts.shape[1:2]
+    most_bins = int(np.max(splits.high)) + 1
+    fits = shapes.noise.shape == rounds_axis
+    fits &= shapes.pairs.shape == (*rounds_axis, *pairs_axis, 2)
+    fits &= score.shape[:-1] == (*rounds_axis, *score_axes, num_features + sum(pairs_axis))
+    fits &= shapes.parts.shape == (*rounds_axis, *pairs_axis, 2, MAX_BINS)
+    if not fits or not most_bins <= score.shape[-1] <= MAX_BINS or np.any(shapes.noise < 0):
         raise ValueError("score must have a number for each bin of each column, pair and class")
     cell = np.sum(shapes.parts.max(axis=-1), axis=-1, dtype=int)
     if np.any((shapes.pairs < 0) | (shapes.pairs >= num_features)) or np.any(
         cell >= score.shape[-1]
     ):
-        raise ValueError("pairs and parts must number what the model has")
+        raise ValueError(
+            f"pairs must hold indices of {num_features} columns, and parts those of "
+            f"{score.shape[-1]} cells"
+        )
     alike = all(np.array_equal(each, each[:1].repeat(len(each), 0)) for each in shapes[2:])
     if not alike or any(len({tuple(pair) for pair in each}) < len(each) for each in shapes.pairs):
         raise ValueError("all rounds must have the same pairs, each once")

@@ -1,4 +1,4 @@
-"""What is static in a learner over the bins of a domain, and the size of its noise."""
+"""The static configuration of a learner over the bins of a domain, and the size of its noise."""
 
 import dataclasses
 import math
@@ -11,6 +11,12 @@ from dpbt import types
 from dpbt.common.arithmetic import round_separately
 from dpbt.privacy.mechanism_types import Mechanism
 from dpbt.types import Array
+
+MIN_ESTIMATED_ROWS = 10.0
+"""The least number of rows that a noisy count is taken for.
+
+Estimates divide by these numbers, and where noise hides the rows a count may be 0 or below.
+"""
 
 
 class Attribute(NamedTuple):
@@ -27,7 +33,7 @@ class Attribute(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class BinsConfig:
-    """What is static in a learner over the bins of a domain, whatever it learns from them.
+    """The static configuration of a learner over the bins of a domain, whatever it learns.
 
     Attributes:
         attributes: of the public domain, one for each feature.
@@ -99,6 +105,6 @@ class BinsConfig:
 def noise_deviation_at_site(
     config: BinsConfig, params: types.Params, *, site: str, site_sensitivity: float
 ) -> Float32[Array, ""]:
-    """f32[]: the standard deviation of the noise at a site of that sensitivity."""
+    """f32[]: the standard deviation of the noise at a site, in the unit of its sensitivity."""
     unit_deviation = math.sqrt(2) if config.noise.price.uses_l1_sensitivity else 1.0
     return round_separately(np.float32(unit_deviation * site_sensitivity) * params.noise[site])

@@ -1,4 +1,4 @@
-"""What learners of bins draw after the last round: a line through scores makes probabilities true.
+"""The line through final scores that makes probabilities true, from counts after the last round.
 
 Scores of a private model hold noise, and models of few steps stop early. So their probabilities are
 too sure on some data and too modest on other data. The epilogue makes them true by a line through
@@ -36,9 +36,7 @@ from dpbt.learners.bins.histograms import (
 )
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism_types import Numbers
-from dpbt.privacy.sensitivity import (
-    clip_and_round_weights_to_grid,
-)
+from dpbt.privacy.sensitivity import clip_and_round_weights_to_grid
 from dpbt.types import GRID, Array, Public, Release, ScoreLine
 
 SCORE_INTERVAL_EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], np.float32)
@@ -47,30 +45,46 @@ SCORE_INTERVAL_EDGES = np.array([-4, -2.5, -1.5, -0.75, 0, 0.75, 1.5, 2.5, 4], n
 _MIDDLES = np.array([-5, -3.2, -2, -1.1, -0.375, 0.375, 1.1, 2, 3.2, 5], np.float32)
 """f32[10]: the score that stands for each interval, in nats."""
 
-# What is expected before anything is released.
-_PRIOR_SLOPE, _PRIOR_LOG_SLOPE_DEVIATION, _PRIOR_SHIFT_DEVIATION = 0.5, 0.7, 0.3
+_PRIOR_SLOPE = 0.5
+"""The slope that is expected before anything is released."""
 
-# The slopes and the shifts (in nats) between which the counts decide.
+_PRIOR_LOG_SLOPE_DEVIATION = 0.7
+"""The standard deviation of the logarithm of the slope around what is expected."""
+
+_PRIOR_SHIFT_DEVIATION = 0.3
+"""The standard deviation of the shift before anything is released, in nats; its mean is 0."""
+
 _SLOPES = np.exp(np.linspace(math.log(0.05), math.log(4), 45)).astype(np.float32)
+"""f32[45]: the slopes among which the counts decide."""
+
 _SHIFTS = np.linspace(-1.5, 1.5, 61).astype(np.float32)
+"""f32[61]: the shifts among which the counts decide, in nats."""
 
 
 def class_counts_by_score_interval(rows: types.PreparedRows, scores: Array) -> Int32[Array, "10 2"]:
-    """i32[10, 2]: the weight of the present rows of each class, by interval of scores in bits.
+    """i32[10, 2]: sum up the weights of present rows, by interval of their score and by class.
 
-    With scores f32[K, N] of several classes, the score is the log odds of the largest class, and
-    the class says whether the row is of it. A row counts by its weight, in 1 / GRID of a row.
+    The sums are in 1 / GRID of a row. With scores f32[K, N] of several classes, the score is the
+    log odds of the largest class, and the class says whether the row is of it.
+
+    Args:
+        rows: the rows, with their classes.
+        scores: f32[N], in bits, or f32[K, N].
     """
-    nats, is_positive = scores * np.float32(LN2), rows.target
     if scores.ndim == 2:
-        nats, is_positive = _log_odds_and_correctness_of_largest_class(scores, rows.target)
+        largest = _log_odds_and_correctness_of_largest_class(scores, rows.target)
+        nats = largest.log_odds
+        is_positive = largest.is_target
+    else:
+        nats = scores * np.float32(LN2)
+        is_positive = rows.target
     interval = jnp.searchsorted(
         jnp.asarray(SCORE_INTERVAL_EDGES), nats, side="right", method="compare_all"
     )
-    place = 2 * interval.astype(jnp.int32) + is_positive.astype(jnp.int32)
+    segment = 2 * interval.astype(jnp.int32) + is_positive.astype(jnp.int32)
     full_weight = jnp.full(nats.shape, float(GRID), jnp.float32)
     weights = clip_and_round_weights_to_grid(full_weight, rows).astype(jnp.int32)
-    counts = jax.ops.segment_sum(weights, place, 2 * len(_MIDDLES))
+    counts = jax.ops.segment_sum(weights, segment, 2 * len(_MIDDLES))
     return counts.reshape(len(_MIDDLES), 2)
 
 
@@ -88,10 +102,11 @@ class _LargestClassOfRows(NamedTuple):
 
 def _log_odds_and_correctness_of_largest_class(scores: Array, target: Array) -> _LargestClassOfRows:
     """The log odds of each row's highest-scored class, and whether it is the row's class."""
-    shares, largest = softmax(scores), jnp.argmax(scores, axis=0)
-    of_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
+    shares = softmax(scores)
+    largest = jnp.argmax(scores, axis=0)
+    is_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
     odds = round_separately(
-        jnp.max(shares, axis=0) / sum_in_order(jnp.where(of_largest, 0, shares))
+        jnp.max(shares, axis=0) / sum_in_order(jnp.where(is_largest, 0, shares))
     )
     return _LargestClassOfRows(portable_log(odds), target == largest.astype(target.dtype))
 
@@ -119,26 +134,28 @@ def fit_score_line(
         noise_deviation: f32[], the standard deviation of the noise, in rows.
         initial_score: f32[], or f32[K] with several classes, where scores started, in bits.
     """
-    begin, shifts = round_separately(initial_score * np.float32(LN2)), _SHIFTS
-    if initial_score.ndim:
-        begin, shifts = jnp.float32(-math.log(initial_score.shape[0] - 1)), np.zeros(1, np.float32)
-    shift, slope = jnp.asarray(shifts)[:, None], jnp.asarray(_SLOPES)[None, :]
+    has_several_classes = bool(initial_score.ndim)
+    if has_several_classes:
+        start = jnp.float32(-math.log(initial_score.shape[0] - 1))
+        shifts = np.zeros(1, np.float32)
+    else:
+        start = round_separately(initial_score * np.float32(LN2))
+        shifts = _SHIFTS
+    lines = _LinesThroughScores(
+        start=start,
+        shift=jnp.asarray(shifts)[:, None],
+        slope=jnp.asarray(_SLOPES)[None, :],
+    )
     noise_variance = round_separately(jnp.asarray(noise_deviation, jnp.float32) ** 2)
 
-    # How far the counts of each interval are from what a line says. In a loop over intervals the
-    # counts are read from memory. Unrolled, every interval would draw its noise anew.
+    # In a loop over intervals the counts are read from memory. Unrolled, every interval would draw
+    # its noise anew.
     def add_misfit(misfit: Array, interval: tuple[Array, Array]) -> tuple[Array, None]:
-        (zeros, ones), middle = interval
-        positive = portable_sigmoid(begin + shift + round_separately(slope * (middle - begin)))
-        negative = 1 - positive
-        squares = round_separately(positive**2) + round_separately(negative**2)
-        of_classes = round_separately(ones * positive) + round_separately(zeros * negative)
-        rows = multiply_by_reciprocal(of_classes, squares)
-        variance_of_label = round_separately(positive * negative)
-        label_variance = round_separately(jnp.maximum(rows, 0) * variance_of_label)
-        variance = round_separately(noise_variance * squares) + label_variance + 1
-        excess = round_separately(ones * negative) - round_separately(zeros * positive)
-        return misfit + round_separately(round_separately(excess**2) / variance), None
+        counts, middle = interval
+        misfit_of_interval = _misfit_in_interval(
+            lines, counts, middle=middle, noise_variance=noise_variance
+        )
+        return misfit + misfit_of_interval, None
 
     no_misfit = jnp.zeros((len(shifts), len(_SLOPES)), jnp.float32)
     intervals = noisy_counts.astype(jnp.float32), jnp.asarray(_MIDDLES)
@@ -146,24 +163,68 @@ def fit_score_line(
     misfit, _ = jax.lax.scan(add_misfit, no_misfit, intervals)
 
     # The mean over all lines.
-    log_slope = portable_log(slope)
-    prior = round_separately(
+    log_slope = portable_log(lines.slope)
+    prior_misfit = round_separately(
         ((log_slope - math.log(_PRIOR_SLOPE)) / _PRIOR_LOG_SLOPE_DEVIATION) ** 2
     )
-    prior = prior + round_separately((shift / _PRIOR_SHIFT_DEVIATION) ** 2)
-    likely = normalized_likelihood_of_misfit(misfit + prior)
-    slope = portable_exp(sum_grid_in_fixed_order(round_separately(likely * log_slope)))
+    prior_misfit = prior_misfit + round_separately((lines.shift / _PRIOR_SHIFT_DEVIATION) ** 2)
+    probability = normalized_likelihood_of_misfit(misfit + prior_misfit)
+    mean_slope = portable_exp(sum_grid_in_fixed_order(round_separately(probability * log_slope)))
     mean_shift = round_separately(
-        sum_grid_in_fixed_order(round_separately(likely * shift)) * np.float32(1 / LN2)
+        sum_grid_in_fixed_order(round_separately(probability * lines.shift)) * np.float32(1 / LN2)
     )
-    if not initial_score.ndim:
-        return ScoreLine(slope, initial_score + mean_shift)
-    # A program that adds the intercept to scores may join an unrounded product with the sum.
-    return ScoreLine(slope, round_separately(slope * initial_score))
+    if not has_several_classes:
+        return ScoreLine(mean_slope, initial_score + mean_shift)
+    # Rounded, since a program that adds the intercept to scores may fuse the product with the sum.
+    return ScoreLine(mean_slope, round_separately(mean_slope * initial_score))
+
+
+class _LinesThroughScores(NamedTuple):
+    """A grid of lines, which say that a score h has the log odds start + shift + slope (h - start).
+
+    Attributes:
+        start: f32[], the score that all rows started from, in nats.
+        shift: f32[A, 1], in nats.
+        slope: f32[1, B].
+    """
+
+    start: Array
+    shift: Array
+    slope: Array
+
+
+def _misfit_in_interval(
+    lines: _LinesThroughScores, noisy_counts: Array, *, middle: Array, noise_variance: Array
+) -> Float32[Array, "A B"]:
+    """f32[A, B]: how far the counts of one interval of scores are from what each line says.
+
+    Args:
+        lines: the grid of lines.
+        noisy_counts: f32[2], the rows of the negative and of the positive class in the interval.
+        middle: f32[], the score that stands for the interval, in nats.
+        noise_variance: f32[], the variance of the noise of a count.
+
+    Returns:
+        The squared error over its variance.
+    """
+    zeros, ones = noisy_counts
+    start = lines.start
+    positive = portable_sigmoid(
+        start + lines.shift + round_separately(lines.slope * (middle - start))
+    )
+    negative = 1 - positive
+    squares = round_separately(positive**2) + round_separately(negative**2)
+    counts_times_shares = round_separately(ones * positive) + round_separately(zeros * negative)
+    rows = multiply_by_reciprocal(counts_times_shares, squares)
+    variance_of_label = round_separately(positive * negative)
+    label_variance = round_separately(jnp.maximum(rows, 0) * variance_of_label)
+    variance = round_separately(noise_variance * squares) + label_variance + 1
+    excess = round_separately(ones * negative) - round_separately(zeros * positive)
+    return round_separately(round_separately(excess**2) / variance)
 
 
 def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
-    """The epilogue that draws class counts by score, and calibrates probabilities by a line.
+    """Make the epilogue that draws class counts by score, and calibrates probabilities by a line.
 
     It has one draw, "scores", of the sensitivity of one histogram.
 

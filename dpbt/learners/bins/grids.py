@@ -1,4 +1,4 @@
-"""Means over a grid of hypotheses, by how likely each of them is; they round alike under vmap."""
+"""Posterior means over a grid of hypotheses, with arithmetic that rounds alike in every program."""
 
 import jax.numpy as jnp
 from jaxtyping import Float32

@@ -2,20 +2,24 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Float32, Int32
 
 from dpbt import types
 from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
 from dpbt.privacy import sensitivity
 from dpbt.privacy.boundary import Draw, RowSum
-from dpbt.privacy.sensitivity import (
-    num_changed_rows,
-    round_grid_units_to_rows,
-)
+from dpbt.privacy.sensitivity import num_changed_rows, round_grid_units_to_rows
 from dpbt.types import Array
 
-HISTOGRAM_SITE, TARGET_SITE, SCORES_SITE = "histogram", "target", "scores"
-"""The sites of the class histograms, of the histogram of a number, and of scores by class."""
+HISTOGRAM_SITE = "histogram"
+"""The site of the class histograms of all attributes."""
+
+TARGET_SITE = "target"
+"""The site of the histogram of a number that is predicted."""
+
+SCORES_SITE = "scores"
+"""The site of what is drawn after the last round: scores by class, or sums of final residuals."""
 
 
 def class_histograms_sensitivity(config: BinsConfig) -> float:
@@ -37,14 +41,13 @@ def class_histograms_sensitivity(config: BinsConfig) -> float:
 def sum_row_weights_by_bin_and_class(
     config: BinsConfig, bins: Array, target: Array, weights: Array
 ) -> Int32[Array, "F C K"]:
-    """i32[F, C, K]: the weight of the rows with each bin of each feature and each class.
+    """i32[F, C, K]: sum up the weights of the rows of each bin and class, for each feature.
 
-    It is in 1 / GRID of a row.
-
-    C is the most bins of a feature. For a number K is 1. A row counts by its weight. A bin that
-    its feature does not have is beyond C, or has a count that nothing reads.
+    The sums are in 1 / GRID of a row. C is the most bins of a feature. For a number K is 1. A bin
+    that its feature does not have is beyond C, or has a sum that nothing reads.
     """
-    num_classes, max_bins = max(config.response.num_classes, 1), config.bin_mask.shape[1]
+    num_classes = max(config.response.num_classes, 1)
+    max_bins = config.bin_mask.shape[1]
     row_weights = weights.astype(jnp.int32)
     label = jnp.zeros(row_weights.shape, jnp.int32)
     if not config.response.is_number:
@@ -52,8 +55,8 @@ def sum_row_weights_by_bin_and_class(
         row_weights = jnp.where(label < num_classes, row_weights, 0)
 
     def histogram_of_feature(bin: Array) -> Array:
-        place = num_classes * bin.astype(jnp.int32) + jnp.minimum(label, num_classes - 1)
-        counts = jax.ops.segment_sum(row_weights, place, num_classes * max_bins)
+        segment = num_classes * bin.astype(jnp.int32) + jnp.minimum(label, num_classes - 1)
+        counts = jax.ops.segment_sum(row_weights, segment, num_classes * max_bins)
         return counts.reshape(max_bins, num_classes)
 
     return jax.lax.map(histogram_of_feature, bins)
@@ -62,7 +65,7 @@ def sum_row_weights_by_bin_and_class(
 def draw_histogram_with_one_bin_per_row(
     config: BinsConfig, draw: Draw, counts: Array, *, site: str, theorem: str, releases: str
 ) -> None:
-    """Draw one noisy histogram in whole rows, in which each row is in one bin.
+    """Draw one noisy histogram, in whole rows. Each row must be in one bin of it.
 
     Args:
         config: the static parts.
@@ -86,7 +89,7 @@ def draw_histogram_with_one_bin_per_row(
 def histogram_noise_deviation(
     config: BinsConfig, params: types.Params, site: str
 ) -> Float32[Array, ""]:
-    """f32[]: the standard deviation of the noise of one histogram that a site draws, in rows."""
+    """f32[]: the standard deviation of the noise in a count of one histogram, in rows."""
     one_histogram = sensitivity.histograms_sensitivity(config.relation)
     return noise_deviation_at_site(
         config,
@@ -99,7 +102,7 @@ def histogram_noise_deviation(
 def sum_row_weights_by_target_bin(
     target: Float32[Array, "N"], row_weights: Int32[Array, "N"], num_bins: int
 ) -> Int32[Array, "B"]:
-    """i32[B]: the weight of the rows whose target is in each bin, in 1 / GRID of a row.
+    """i32[B]: sum up the weights of the rows whose target is in each bin, in 1 / GRID of a row.
 
     A row adds at most 1, by its own weight, to the count of one bin before counts are rounded to
     whole rows. Two numbers that differ by at most 1 are at most 1 apart once they are rounded. So
@@ -110,5 +113,10 @@ def sum_row_weights_by_target_bin(
         row_weights: i32[N], the weight of each row, in 1 / GRID of a row.
         num_bins: B, how many bins of equal width the range is cut into.
     """
-    place = jnp.clip(jnp.floor(jnp.nan_to_num(target) * num_bins), 0, num_bins - 1)
-    return jax.ops.segment_sum(row_weights, place.astype(jnp.int32), num_bins)
+    bin = jnp.clip(jnp.floor(jnp.nan_to_num(target) * num_bins), 0, num_bins - 1)
+    return jax.ops.segment_sum(row_weights, bin.astype(jnp.int32), num_bins)
+
+
+def middles_of_equal_bins(num_bins: int) -> Float32[Array, "B"]:
+    """f32[B]: the middle of each of B bins of equal width in the range 0..1."""
+    return jnp.asarray((np.arange(num_bins) + 0.5) / num_bins, jnp.float32)

@@ -1,4 +1,4 @@
-"""What a learner over the bins of a domain draws after its last round if it predicts a number.
+"""The correction of a predicted number by a line, from sums that are drawn after the last round.
 
 Residuals are clipped, so rounds learn what lies between the mean and the median of a row's number.
 On skewed numbers such as incomes and counts, predictions are then too low: by a tenth to a fifth of
@@ -35,11 +35,12 @@ from dpbt.common.arithmetic import (
     round_separately,
     sum_in_order,
 )
-from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
+from dpbt.learners.bins.config import MIN_ESTIMATED_ROWS, BinsConfig, noise_deviation_at_site
 from dpbt.learners.bins.histograms import (
     SCORES_SITE,
     TARGET_SITE,
     histogram_noise_deviation,
+    middles_of_equal_bins,
 )
 from dpbt.privacy.boundary import Draw, RowSum
 from dpbt.privacy.mechanism_types import Sensitivity
@@ -66,14 +67,21 @@ Numbers differ most in how much of them lies just beyond a spread: beyond a clip
 loans have up to four times what is expected, and beyond 3 at most twice.
 """
 
-# What is expected of the shift (in spreads) and of the slope before anything is released.
-_PRIOR_SHIFT_DEVIATION, _PRIOR_SLOPE_DEVIATION = 0.3, 0.3
+_PRIOR_SHIFT_DEVIATION = 0.3
+"""The standard deviation of the shift before anything is released, in spreads; its mean is 0."""
 
-_MIN_SLOPE, _MAX_SLOPE = 0.0, 2.0
+_PRIOR_SLOPE_DEVIATION = 0.3
+"""The standard deviation of the slope before anything is released; its mean is 1."""
+
+_MIN_SLOPE = 0.0
+"""The least slope of the line."""
+
+_MAX_SLOPE = 2.0
+"""The largest slope of the line."""
 
 
 def releases_slope_sums(config: BinsConfig) -> bool:
-    """Whether the epilogue releases sums for a slope.
+    """Whether the epilogue also releases the sums of a slope.
 
     It does where noise is priced by L2, unless the model is a constant.
     """
@@ -109,7 +117,7 @@ def residual_and_deviation_sums_sensitivity(config: BinsConfig) -> float:
 
 
 def _predictions_of_scores(response: types.Response, scores: Array) -> Array:
-    """The positions that scores predict: the scores, or of a count their exponentials."""
+    """Convert scores to predicted positions: the scores themselves, or their exponentials."""
     if response.objective == "poisson":
         return round_separately(portable_exp(jnp.minimum(scores, 0)))
     return scores
@@ -122,28 +130,58 @@ class ResidualClip(NamedTuple):
         clip: f32[], the clip in spreads, one of `RESIDUAL_CLIPS`.
         excess: f32[], the mean over all rows of what residuals exceed the clip by, in spreads.
         excess_error: f32[], about how far the excess is from the truth, in spreads.
-        rows: how many rows there seem to be.
-        noise: f32[], the deviation of the noise of the mean over rows of values in -1..1.
+        rows: the estimated number of rows.
+        noise_of_mean: f32[], the standard deviation of the noise in a mean over rows of values in
+            -1..1.
     """
 
     clip: Array
     excess: Array
     excess_error: Array
     rows: "RowsEstimate"
-    noise: Array
+    noise_of_mean: Array
+
+
+class _ExcessByClip(NamedTuple):
+    """The mean over all rows of what residuals exceed each clip by, as a histogram tells it.
+
+    Attributes:
+        mean: f32[11], in spreads, without bias.
+        variance: f32[11], of the noise in it.
+    """
+
+    mean: Array
+    variance: Array
+
+
+def _excess_of_histogram(
+    residual_of_bin: Array, bin_shares: Array, share_deviation: Array
+) -> _ExcessByClip:
+    """Estimate what residuals exceed each of `RESIDUAL_CLIPS` by, from a noisy histogram alone.
+
+    Args:
+        residual_of_bin: f32[B], the residual of a row in the middle of each bin, in spreads.
+        bin_shares: f32[B], the noisy share of the rows in each bin.
+        share_deviation: f32[], the standard deviation of the noise of a share.
+    """
+    clips = jnp.asarray(RESIDUAL_CLIPS)[:, None]
+    excess_of_bin = residual_of_bin[None] - jnp.clip(residual_of_bin[None], -clips, clips)
+    mean = sum_in_order(round_separately(bin_shares[None] * excess_of_bin).T)
+    variance = round_separately(share_deviation**2)
+    variance = variance * sum_in_order(round_separately(excess_of_bin**2).T)
+    return _ExcessByClip(mean=mean, variance=variance)
 
 
 def choose_residual_clip(config: BinsConfig, params: types.Params, public: Public) -> ResidualClip:
-    """The clip whose error is smallest, from what was released before; post-processing.
+    """Choose the clip of residuals whose error is smallest, from what was released before.
 
-    The error of a clip is the noise of the mean residual, which grows with it, and what is unsure
-    of residuals beyond it, which falls with it. The histogram tells their mean without bias, but in
-    a wide range its noise is far larger than what it tells. So it is shrunk, as its noise asks,
-    towards what skewed numbers have on the side where the range is longer.
+    This is post-processing. The error of a clip is the noise of the mean residual, which grows with
+    it, and the uncertainty about residuals beyond it, which falls with it. The histogram estimates
+    their mean without bias, but in a wide range its noise is far larger than this mean. So the
+    estimate is shrunk, by as much as its noise asks for, towards what skewed numbers have on the
+    side where the range is longer.
     """
     center = _predictions_of_scores(config.response, public.initial_score)
-    counts = public.prologue[TARGET_SITE].astype(jnp.float32)
-    deviation = histogram_noise_deviation(config, params, TARGET_SITE)
     rows = estimate_num_rows_of_target_histogram(config, params, public)
     noise_of_sum = noise_deviation_at_site(
         config,
@@ -152,42 +190,46 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
         site_sensitivity=residual_and_deviation_sums_sensitivity(config) / GRID,
     )
     noise_of_mean = round_separately(noise_of_sum / rows.num_rows)
-    shares = multiply_by_reciprocal(counts, rows.num_rows)
-    bins = shares.shape[0]
-    middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
-    residual = multiply_by_reciprocal(middles - center, public.unit)
-    clips = jnp.asarray(RESIDUAL_CLIPS)[:, None]
-    beyond = residual[None] - jnp.clip(residual[None], -clips, clips)
-    counted = sum_in_order(round_separately(shares[None] * beyond).T)
-    of_histogram = round_separately((deviation / rows.num_rows) ** 2)
-    of_histogram = of_histogram * sum_in_order(round_separately(beyond**2).T)
+
+    # What residuals exceed each clip by: as the histogram says, and as skewed numbers have it.
+    counts = public.prologue[TARGET_SITE].astype(jnp.float32)
+    middles = middles_of_equal_bins(counts.shape[0])
+    of_histogram = _excess_of_histogram(
+        residual_of_bin=multiply_by_reciprocal(middles - center, public.unit),
+        bin_shares=multiply_by_reciprocal(counts, rows.num_rows),
+        share_deviation=histogram_noise_deviation(config, params, TARGET_SITE) / rows.num_rows,
+    )
     expected = round_separately(jnp.asarray(_EXPECTED_EXCESS) * (1 - 2 * jnp.clip(center, 0, 1)))
     expected_variance = jnp.asarray(_EXPECTED_EXCESS**2)
-    share_of_signal = round_separately(expected_variance / (expected_variance + of_histogram))
-    excess = expected + round_separately((counted - expected) * share_of_signal)
-    variance = round_separately(of_histogram * share_of_signal)
-    noise = round_separately(clips[:, 0] * noise_of_mean)
-    chosen = jnp.argmin(variance + round_separately(noise**2))
-    misfit = round_separately((1 - share_of_signal) * jnp.asarray(_EXCESS_MISFIT))
-    excess_variance = variance + round_separately(misfit**2)
+    weight_of_histogram = round_separately(
+        expected_variance / (expected_variance + of_histogram.variance)
+    )
+    excess = expected + round_separately((of_histogram.mean - expected) * weight_of_histogram)
+    excess_variance = round_separately(of_histogram.variance * weight_of_histogram)
+
+    # The best clip, and how far its excess may be from the truth.
+    noise_by_clip = round_separately(jnp.asarray(RESIDUAL_CLIPS) * noise_of_mean)
+    best = jnp.argmin(excess_variance + round_separately(noise_by_clip**2))
+    misfit = round_separately((1 - weight_of_histogram) * jnp.asarray(_EXCESS_MISFIT))
+    excess_squared_error = excess_variance + round_separately(misfit**2)
     return ResidualClip(
-        clip=jnp.asarray(RESIDUAL_CLIPS)[chosen],
-        excess=excess[chosen],
-        excess_error=round_separately(jnp.sqrt(excess_variance[chosen])),
+        clip=jnp.asarray(RESIDUAL_CLIPS)[best],
+        excess=excess[best],
+        excess_error=round_separately(jnp.sqrt(excess_squared_error[best])),
         rows=rows,
-        noise=noise_of_mean,
+        noise_of_mean=noise_of_mean,
     )
 
 
 _ROWS_MISFIT = 0.15
-"""How far the rows of a logistic law that fits a histogram best are from the truth, as a share."""
+"""How far the rows of the best-fitting logistic law are from the truth, as a share of them."""
 
 
 class RowsEstimate(NamedTuple):
     """How many rows a histogram counts.
 
     Attributes:
-        num_rows: f32[], at least 10.
+        num_rows: f32[], at least `MIN_ESTIMATED_ROWS`.
         error: f32[], about how far it is from the truth, as a share of it.
     """
 
@@ -198,7 +240,7 @@ class RowsEstimate(NamedTuple):
 def estimate_num_rows_of_target_histogram(
     config: BinsConfig, params: types.Params, public: Public
 ) -> RowsEstimate:
-    """Estimate the rows that a noisy histogram of a target counts; post-processing.
+    """Estimate the number of rows that a noisy histogram of a target counts; post-processing.
 
     The total of its counts has the noise of all bins, and the rows of the law that fits it best
     (`Public.estimated_rows`) are off by its misfit. The result is their mean, weighted by how sure
@@ -207,23 +249,23 @@ def estimate_num_rows_of_target_histogram(
     assert public.estimated_rows is not None  # as the prologue of a number says
     counts = public.prologue[TARGET_SITE].astype(jnp.float32)
     deviation = histogram_noise_deviation(config, params, TARGET_SITE)
-    fitted = jnp.maximum(public.estimated_rows, 10.0)
+    fitted = jnp.maximum(public.estimated_rows, MIN_ESTIMATED_ROWS)
     ratio = deviation * math.sqrt(counts.shape[0]) / round_separately(_ROWS_MISFIT * fitted)
     weight = 1 / (1 + round_separately(ratio**2))
     total = round_separately(weight * sum_in_order(counts))
-    num_rows = jnp.maximum(total + round_separately((1 - weight) * fitted), 10.0)
+    mean = total + round_separately((1 - weight) * fitted)
+    num_rows = jnp.maximum(mean, MIN_ESTIMATED_ROWS)
     return RowsEstimate(num_rows, round_separately(_ROWS_MISFIT * jnp.sqrt(1 - weight)))
 
 
 def residual_and_deviation_sums(
     config: BinsConfig, rows: Any, scores: Array, *, residual_clip: Array, public: Public
 ) -> Int32[Array, "S"]:
-    """i32[4]: sums of residuals, deviations, their squares and products; i32[1] without a slope.
+    """Sum up the residuals of predictions and, for a slope, three sums of their deviations.
 
-    They are exact integers in 1 / GRID of a row.
-
-    They are of the residual in clips, of the deviation in `DEVIATION_CLIP`, of its square, and of
-    the product of both. A row counts by its weight.
+    The result is i32[4], or i32[1] without a slope: exact integers in 1 / GRID of a row. They are
+    sums over rows of the residual in clips, of the deviation from the start in `DEVIATION_CLIP`, of
+    its square, and of the product of both. A row counts by its weight.
     """
     unit = public.unit
     prediction = _predictions_of_scores(config.response, scores)
@@ -245,8 +287,8 @@ def residual_and_deviation_sums(
     return jnp.sum(added.astype(jnp.int32), axis=1)
 
 
-class _Correction(NamedTuple):
-    """The correction that is subtracted from the predictions.
+class LineOfPredictions(NamedTuple):
+    """The line that corrects predictions: p becomes start + shift + slope (p - start).
 
     Attributes:
         shift: f32[], what is added to all, in spreads.
@@ -264,7 +306,7 @@ class _Correction(NamedTuple):
 
 def estimate_shift_and_slope(
     config: BinsConfig, sums: Float32[Array, "S"], params: types.Params, public: Public
-) -> _Correction:
+) -> LineOfPredictions:
     """Estimate the shift and the slope of predictions from the noisy sums; post-processing.
 
     The residual of a row is shift + (slope - 1) deviation on average, so the mean of residuals and
@@ -279,51 +321,64 @@ def estimate_shift_and_slope(
         public: with the release of the prologue and what follows from it.
     """
     residual_clip = choose_residual_clip(config, params, public)
-    clip, excess, noise = residual_clip.clip, residual_clip.excess, residual_clip.noise
+    clip = residual_clip.clip
+    noise = residual_clip.noise_of_mean
     rows = residual_clip.rows.num_rows
     means = round_separately(sums / (GRID * rows))
-    residual = round_separately(means[0] * clip) + excess
-    precision = 1 / (round_separately((noise * clip) ** 2) + 1 / rows)
-    prior = 1 / _PRIOR_SHIFT_DEVIATION**2
+    residual = round_separately(means[0] * clip) + residual_clip.excess
+    residual_precision = 1 / (round_separately((noise * clip) ** 2) + 1 / rows)
+    prior_precision = 1 / _PRIOR_SHIFT_DEVIATION**2
     zero = jnp.float32(0)
+    one = jnp.float32(1)
     if not releases_slope_sums(config):
-        shift = round_separately(precision * residual) / (precision + prior)
-        error = _estimate_error(residual_clip, residual=residual, slope_change=zero)
-        return _Correction(shift=shift, slope=jnp.float32(1), deviation=zero, mean_error=error)
+        shift = round_separately(residual_precision * residual) / (
+            residual_precision + prior_precision
+        )
+        error = _estimate_mean_error_in_spreads(residual_clip, residual=residual, slope_change=zero)
+        return LineOfPredictions(shift=shift, slope=one, deviation=zero, mean_error=error)
 
     deviation = round_separately(means[1] * DEVIATION_CLIP)
     square = round_separately(jnp.maximum(means[2], 0) * DEVIATION_CLIP**2)
     product = round_separately(means[3] * (clip * DEVIATION_CLIP))
-    product = product + round_separately(excess * deviation)
+    product = product + round_separately(residual_clip.excess * deviation)
     noise_of_product = round_separately((noise * clip * DEVIATION_CLIP) ** 2)
     product_precision = 1 / (noise_of_product + (square + 0.01) / rows)
     equations = [
-        _Equation(jnp.float32(1), deviation, residual, precision),
-        _Equation(deviation, square, product, product_precision),
-        _Equation(jnp.float32(1), zero, zero, jnp.float32(prior)),
-        _Equation(zero, jnp.float32(1), zero, jnp.float32(1 / _PRIOR_SLOPE_DEVIATION**2)),
+        _Equation(of_shift=one, of_slope=deviation, right=residual, precision=residual_precision),
+        _Equation(of_shift=deviation, of_slope=square, right=product, precision=product_precision),
+        _Equation(of_shift=one, of_slope=zero, right=zero, precision=jnp.float32(prior_precision)),
+        _Equation(
+            of_shift=zero,
+            of_slope=one,
+            right=zero,
+            precision=jnp.float32(1 / _PRIOR_SLOPE_DEVIATION**2),
+        ),
     ]
-    shift, slope_change = _solve_least_squares(equations)
-    slope = jnp.clip(1 + slope_change, _MIN_SLOPE, _MAX_SLOPE)
-    error = _estimate_error(residual_clip, residual=residual, slope_change=slope - 1)
-    return _Correction(shift=shift, slope=slope, deviation=deviation, mean_error=error)
+    solution = _solve_least_squares(equations)
+    slope = jnp.clip(1 + solution.slope_change, _MIN_SLOPE, _MAX_SLOPE)
+    error = _estimate_mean_error_in_spreads(
+        residual_clip, residual=residual, slope_change=slope - 1
+    )
+    return LineOfPredictions(
+        shift=solution.shift, slope=slope, deviation=deviation, mean_error=error
+    )
 
 
-def _estimate_error(
+def _estimate_mean_error_in_spreads(
     residual_clip: ResidualClip, *, residual: Array, slope_change: Array
 ) -> Float32[Array, ""]:
-    """f32[]: about how far the mean of corrected predictions is from that of the rows, in spreads.
+    """f32[]: estimate the error of the mean of corrected predictions, in spreads.
 
-    It is off by the noise of the mean residual, and where the slope changes also by that of the
-    mean deviation; by what is unsure of residuals beyond the clip and of the number of rows; and by
-    what the prior of the shift holds back.
+    This error has four parts: the noise of the mean residual, and of the mean deviation where the
+    slope changes; the uncertainty about residuals beyond the clip; the uncertainty about the number
+    of rows; and what the prior of the shift takes off the shift.
 
     Args:
         residual_clip: how residuals were clipped.
         residual: f32[], the mean residual that the sums say, in spreads.
         slope_change: f32[], what was added to the slope.
     """
-    noise = residual_clip.noise
+    noise = residual_clip.noise_of_mean
     variance = (
         round_separately((noise * residual_clip.clip) ** 2)
         + round_separately((noise * DEVIATION_CLIP * slope_change) ** 2)
@@ -364,7 +419,7 @@ class _ShiftAndSlopeChange(NamedTuple):
 
 
 def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange:
-    """The shift and the change of the slope with the least sum of squared errors over variances."""
+    """Solve equations for the shift and the slope's change by least squares over variances."""
 
     def weighted_sum(product_of: Callable[[_Equation], Array]) -> Array:
         terms = [
@@ -391,7 +446,10 @@ def _solve_least_squares(equations: Sequence[_Equation]) -> _ShiftAndSlopeChange
     return _ShiftAndSlopeChange(shift=shift / determinant, slope_change=slope / determinant)
 
 
-@compilation.jit_with_bounded_cache(static_argnames=("config", "prologue"))
+@compilation.jit_with_bounded_cache(
+    static_argnames=("config", "prologue"),
+    compiler_options=compilation.OLDER_EMITTER_UNOPTIMIZED,
+)
 def estimate_mean_error(
     config: BinsConfig,
     prologue: types.Prologue,
@@ -400,9 +458,9 @@ def estimate_mean_error(
     released: Release,
     sums: Array,
 ) -> Float32[Array, ""]:
-    """f32[]: about how far the mean prediction of a model is from the mean of its rows.
+    """f32[]: estimate how far the mean prediction of a model is from the mean of its rows.
 
-    It is a standard deviation, and post-processing of what was released.
+    The estimate is a standard deviation, and post-processing of what was released.
 
     Args:
         config: of the bins.
@@ -425,12 +483,34 @@ def estimate_mean_error(
         unit=prologue.unit(released, params),
         estimated_rows=prologue.estimated_rows(released, params),
     )
-    correction = estimate_shift_and_slope(config, sums.astype(jnp.float32), params, public)
-    return correction.mean_error * public.unit
+    line = estimate_shift_and_slope(config, sums.astype(jnp.float32), params, public)
+    return line.mean_error * public.unit
+
+
+def _line_of_logarithms(
+    response: types.Response, line: LineOfPredictions, public: Public
+) -> ScoreLine:
+    """Convert a line of predicted counts to a line of scores, which are their logarithms.
+
+    It has the same value and the same slope at the mean prediction.
+    """
+    shift = round_separately(line.shift * public.unit)
+    start = public.initial_score
+    start_prediction = _predictions_of_scores(response, start)
+    mean = jnp.maximum(
+        start_prediction + round_separately(line.deviation * public.unit), start_prediction / 4
+    )
+    corrected = start_prediction + shift + round_separately(line.slope * (mean - start_prediction))
+    corrected = jnp.clip(corrected, mean / 4, 4 * mean)
+    slope = jnp.clip(line.slope * round_separately(mean / corrected), _MIN_SLOPE, _MAX_SLOPE)
+    change_at_mean = round_separately(slope * (portable_log(mean) - start))
+    return ScoreLine(slope, portable_log(corrected) - change_at_mean)
 
 
 def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
-    """The epilogue that corrects a predicted number, by one draw "scores" of sums of residuals.
+    """Make the epilogue that corrects a predicted number by a line.
+
+    It has one draw, "scores", of sums of residuals.
 
     A prediction p becomes start + shift + slope (p - start). Of a count this is the line of the
     logarithm that has the same value and the same slope at the mean prediction.
@@ -451,19 +531,11 @@ def number_correction_epilogue(config: BinsConfig) -> types.Epilogue:
 
     def line_of_release(release: Release, params: types.Params, public: Public) -> ScoreLine:
         sums = release[SCORES_SITE].astype(jnp.float32)
-        correction = estimate_shift_and_slope(config, sums, params, public)
-        shift, slope, deviation = correction.shift, correction.slope, correction.deviation
-        start, unit = public.initial_score, public.unit
-        shift = round_separately(shift * unit)
-        if config.response.objective != "poisson":
-            return ScoreLine(slope, start + shift)
-        first = _predictions_of_scores(config.response, start)
-        mean = jnp.maximum(first + round_separately(deviation * unit), first / 4)
-        corrected = first + shift + round_separately(slope * (mean - first))
-        corrected = jnp.clip(corrected, mean / 4, 4 * mean)
-        slope = jnp.clip(slope * round_separately(mean / corrected), _MIN_SLOPE, _MAX_SLOPE)
-        moved = round_separately(slope * (portable_log(mean) - start))
-        return ScoreLine(slope, portable_log(corrected) - moved)
+        line = estimate_shift_and_slope(config, sums, params, public)
+        if config.response.objective == "poisson":
+            return _line_of_logarithms(config.response, line, public)
+        shift = round_separately(line.shift * public.unit)
+        return ScoreLine(line.slope, public.initial_score + shift)
 
     under = types.as_relation(config.relation).value
     return types.Epilogue(

@@ -1,4 +1,4 @@
-"""What learners over the bins of a domain draw once, and how the budget is shared with rounds."""
+"""What learners over the bins of a domain draw once, and how it shares the budget with rounds."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -9,6 +9,9 @@ from dpbt.learners.bins.epilogue import score_line_epilogue
 from dpbt.learners.bins.histograms import HISTOGRAM_SITE, SCORES_SITE, TARGET_SITE
 from dpbt.learners.bins.number_line import number_correction_epilogue
 from dpbt.learners.bins.prologue import histogram_prologue
+
+DEFAULT_ONE_TIME_FRACTION = 0.1
+"""The share of the budget for each site that is drawn once, where a recipe states none."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -26,10 +29,10 @@ class OneTimePhases:
     epilogue: types.Epilogue | None
 
 
-def one_time_phases_and_budget_fractions(config: BinsConfig, *, round_site: str) -> OneTimePhases:
-    """The prologue and epilogue that a config asks for, and the budget fraction of each site.
+def one_time_phases_with_fractions(config: BinsConfig, *, round_site: str) -> OneTimePhases:
+    """Make the prologue and the epilogue of a config, and share the budget among all sites.
 
-    By default a tenth of the budget is for each of what is drawn once, and the rest for the rounds.
+    Each site that is drawn once has `DEFAULT_ONE_TIME_FRACTION`, and the rounds have the rest.
     """
     is_number = config.response.is_number
     is_drawn = {
@@ -37,9 +40,12 @@ def one_time_phases_and_budget_fractions(config: BinsConfig, *, round_site: str)
         TARGET_SITE: is_number,
         SCORES_SITE: config.draws_scores,
     }
-    once = dict.fromkeys([site for site, drawn in is_drawn.items() if drawn], 0.1)
+    one_time_fractions = dict.fromkeys(
+        [site for site, drawn in is_drawn.items() if drawn], DEFAULT_ONE_TIME_FRACTION
+    )
+    round_fraction = 1 - DEFAULT_ONE_TIME_FRACTION * len(one_time_fractions)
     return OneTimePhases(
-        fractions={round_site: 1 - 0.1 * len(once), **once},
+        fractions={round_site: round_fraction, **one_time_fractions},
         prologue=histogram_prologue(config) if config.draws_histograms or is_number else None,
         epilogue=_epilogue_of_response(config) if config.draws_scores else None,
     )

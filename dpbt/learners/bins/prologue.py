@@ -13,7 +13,7 @@ from jaxtyping import Float32
 
 from dpbt import types
 from dpbt.common.arithmetic import mean_in_order, portable_log2, round_separately
-from dpbt.learners.bins.config import BinsConfig, noise_deviation_at_site
+from dpbt.learners.bins.config import MIN_ESTIMATED_ROWS, BinsConfig, noise_deviation_at_site
 from dpbt.learners.bins.histograms import (
     HISTOGRAM_SITE,
     TARGET_SITE,
@@ -37,11 +37,11 @@ from dpbt.privacy.sensitivity import num_changed_rows, round_grid_units_to_rows
 from dpbt.types import BINARY, Array, Release
 
 
-def _draw_histograms(
+def _draw_class_and_target_histograms(
     draw: Draw, rows: BinnedRows, weights: Array, *_: Any, config: BinsConfig
 ) -> None:
     """Draw the noisy class histograms of all attributes, and the histogram of a target number."""
-    is_number, changed_rows = config.response.is_number, num_changed_rows(config.relation)
+    is_number = config.response.is_number
     if config.draws_histograms:
         counts = sum_row_weights_by_bin_and_class(config, rows.bins, rows.target, weights)
         draw(
@@ -49,7 +49,7 @@ def _draw_histograms(
             config.noise,
             RowSum(counts, round_grid_units_to_rows),
             sensitivity=class_histograms_sensitivity(config),
-            moved_outputs=len(config.attributes) * changed_rows,
+            moved_outputs=len(config.attributes) * num_changed_rows(config.relation),
             theorem="dpbt theorem O1",
             releases=f"{'' if is_number else 'class '}histogram of every attribute",
         )
@@ -70,41 +70,52 @@ def _draw_histograms(
 def estimate_target_from_histogram(
     config: BinsConfig, release: Release, params: types.Params
 ) -> TargetEstimate:
-    """Estimate the location, the scale and the rows of a target number from its noisy histogram."""
+    """Estimate the centre, the spread and the rows of a target number from its noisy histogram."""
     return estimate_location_and_scale(
         release[TARGET_SITE], histogram_noise_deviation(config, params, TARGET_SITE)
     )
 
 
 def estimate_num_rows_by_class(config: BinsConfig, histogram: Array) -> Float32[Array, "K"]:
-    """f32[K]: estimate each class's number of rows as a median over attributes, at least 10."""
+    """f32[K]: estimate each class's number of rows: the median over attributes of their totals.
+
+    It is at least `MIN_ESTIMATED_ROWS`.
+    """
     is_bin = jnp.asarray(config.bin_mask)[..., None]
     totals = jnp.sum(jnp.where(is_bin, histogram, 0), axis=1).astype(jnp.float32)
-    return jnp.maximum(jnp.median(totals, axis=0), 10.0)
+    return jnp.maximum(jnp.median(totals, axis=0), MIN_ESTIMATED_ROWS)
 
 
 def _initial_score_of_release(config: BinsConfig, release: Release, params: types.Params) -> Array:
-    """The score that all rows start from, by the released histograms.
+    """Estimate the score that all rows start from, from the released histograms.
 
-    Of two classes it is f32[], the log ratio in bits, shrunk by noise. Of several classes it is
-    f32[K], the logarithms of their shares, with mean 0. Of a number it is f32[], its centre, its
-    quantile or the logarithm of its mean.
+    For two classes it is f32[], the log ratio of their rows in bits, shrunk by noise. For several
+    classes it is f32[K], the logarithms of their shares, with mean 0. For a number it is f32[], its
+    centre, its quantile or the logarithm of its mean.
     """
     if config.response.is_number:
-        center, spread, _ = estimate_target_from_histogram(config, release, params)
-        if config.response.objective == "squared":
-            return center
-        is_quantile = config.response.objective == "quantile"
-        shares = estimate_target_bin_shares(
-            release[TARGET_SITE],
-            noise_deviation=histogram_noise_deviation(config, params, TARGET_SITE),
-            center=center,
-            spread=spread,
-            clear_deviations=(
-                CLEAR_DEVIATIONS_OF_QUANTILE if is_quantile else CLEAR_DEVIATIONS_OF_MEAN
-            ),
-        )
-        return initial_score_of_target_shares(config.response, shares)
+        return _initial_score_of_number(config, release, params)
+    return _initial_score_of_classes(config, release, params)
+
+
+def _initial_score_of_number(config: BinsConfig, release: Release, params: types.Params) -> Array:
+    """f32[]: estimate where the scores of a number start: a centre, a quantile or a log mean."""
+    target = estimate_target_from_histogram(config, release, params)
+    if config.response.objective == "squared":
+        return target.center
+    is_quantile = config.response.objective == "quantile"
+    shares = estimate_target_bin_shares(
+        release[TARGET_SITE],
+        noise_deviation=histogram_noise_deviation(config, params, TARGET_SITE),
+        center=target.center,
+        spread=target.spread,
+        clear_deviations=CLEAR_DEVIATIONS_OF_QUANTILE if is_quantile else CLEAR_DEVIATIONS_OF_MEAN,
+    )
+    return initial_score_of_target_shares(config.response, shares)
+
+
+def _initial_score_of_classes(config: BinsConfig, release: Release, params: types.Params) -> Array:
+    """f32[] or f32[K]: estimate where scores start, from the logarithms of the classes' rows."""
     totals = estimate_num_rows_by_class(config, release[HISTOGRAM_SITE])
     mean_bins = float(config.bin_mask.sum(axis=1).mean())
     deviation_of_total = noise_deviation_at_site(
@@ -122,7 +133,7 @@ def _initial_score_of_release(config: BinsConfig, release: Release, params: type
 
 
 def histogram_prologue(config: BinsConfig) -> types.Prologue:
-    """The prologue that draws class histograms, or the histogram of a target number."""
+    """Make the prologue that draws class histograms, and the histogram of a target number."""
 
     def unit_of_number(release: Release, params: types.Params) -> Array:
         return estimate_target_from_histogram(config, release, params).spread
@@ -135,7 +146,7 @@ def histogram_prologue(config: BinsConfig) -> types.Prologue:
 
     is_number = config.response.is_number
     return types.Prologue(
-        program=functools.partial(_draw_histograms, config=config),
+        program=functools.partial(_draw_class_and_target_histograms, config=config),
         initial_score=functools.partial(_initial_score_of_release, config),
         identity=f"histograms({config.identity})",
         unit=unit_of_number if is_number else None,

@@ -1,4 +1,4 @@
-"""What rows add to the sums of a round: their residuals, and how far one row moves the sums."""
+"""The residuals of rows, their sums in a round, and how far one row moves these sums."""
 
 import functools
 import math
@@ -14,9 +14,7 @@ from dpbt.common.arithmetic import mean_in_order, round_separately
 from dpbt.learners.bins.config import BinsConfig
 from dpbt.learners.bins.rows import BinnedRows
 from dpbt.privacy.mechanism_types import Sensitivity
-from dpbt.privacy.sensitivity import (
-    num_changed_rows,
-)
+from dpbt.privacy.sensitivity import num_changed_rows
 from dpbt.types import BINARY, GRID, Array, Public
 
 
@@ -41,7 +39,7 @@ def sum_residuals_by_segment(residuals: Array, segment_of_row: Array, num_segmen
     Args:
         residuals: i32[N], or i32[K, N] with several classes.
         segment_of_row: i32[N].
-        num_segments: how many places there are.
+        num_segments: how many segments there are.
     """
 
     def add_up(values: Array, segment: Array) -> Array:
@@ -67,16 +65,21 @@ def max_sums_changed_by_row(config: BinsConfig, num_partitions: int) -> int:
 
 
 def ledger_text_of_residual_sums(config: BinsConfig, scope_text: str) -> str:
-    """The words in which a ledger describes sums of residuals of some scope."""
-    words = "signed weights" if config.response == BINARY else "residuals"
-    return f"{words}, {scope_text}"
+    """The text by which a ledger describes the release of sums of residuals.
+
+    Args:
+        config: the static configuration.
+        scope_text: what the sums are over, such as "all leaves".
+    """
+    summands = "signed weights" if config.response == BINARY else "residuals"
+    return f"{summands}, {scope_text}"
 
 
 def signed_residuals_of_bounded_norm(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array:
-    """i32[N], or i32[K, N] with several classes: residuals of rows, bounded by GRID in norm.
+    """Turn weights into signed residuals i32[N], or i32[K, N], whose norm in a row is at most GRID.
 
-    The norm of a row's residuals is at most GRID, whatever the weights are. A row beyond it, which
-    no weight update of the library gives, adds nothing.
+    The bound holds whatever the weights are. A row of several classes beyond it, which no weight
+    update of the library gives, adds nothing.
     """
     residuals = jnp.clip(weights, -GRID, GRID).astype(jnp.int32)
     if config.response == BINARY:
@@ -87,9 +90,11 @@ def signed_residuals_of_bounded_norm(config: BinsConfig, rows: BinnedRows, weigh
     if config.response.is_number:
         return residuals
     if config.noise.price.uses_l1_sensitivity:
-        size, max_size = jnp.abs(residuals), GRID
+        size = jnp.abs(residuals)
+        max_size = GRID
     else:
-        size, max_size = residuals**2, GRID**2
+        size = residuals**2
+        max_size = GRID**2
     return jnp.where(jnp.sum(size, axis=0)[None] <= max_size, residuals, 0)
 
 

@@ -14,7 +14,7 @@ from dpbt.types import Array
 
 
 class BinnedRows(NamedTuple):
-    """Rows laid out for the loop.
+    """The rows of a table, feature by feature, as the rounds of a learner read them.
 
     Attributes:
         bins: u8[F, N].
@@ -42,20 +42,28 @@ def lay_out_rows_by_feature(attributes: tuple[Attribute, ...], table: types.Tabl
     Raises:
         ValueError: for fewer features.
     """
-    features, bins = len(attributes), jnp.asarray(table.bins)
-    if bins.shape[1] < features:
-        raise ValueError(f"the recipe's domain has {features} columns, and the table has fewer")
-    return BinnedRows(bins.T[:features], table.target, table.present, table.weight)
+    num_features = len(attributes)
+    bins = jnp.asarray(table.bins)
+    if bins.shape[1] < num_features:
+        raise ValueError(f"the recipe's domain has {num_features} columns, and the table has fewer")
+    return BinnedRows(
+        bins=bins.T[:num_features],
+        target=table.target,
+        present=table.present,
+        weight=table.weight,
+    )
 
 
 def one_absent_row_table(config: BinsConfig) -> types.Table:
     """An example table of one absent row, with the columns and the target type of a config."""
-    num_columns, absent = len(config.attributes), jnp.zeros(1, bool)
-    bins, target = (
-        jnp.zeros((1, num_columns), jnp.uint8),
-        absent.astype(config.response.target_dtype),
+    num_columns = len(config.attributes)
+    absent = jnp.zeros(1, bool)
+    return types.Table(
+        bins=jnp.zeros((1, num_columns), jnp.uint8),
+        target=absent.astype(config.response.target_dtype),
+        present=absent,
+        splits=splits.splits_of_boolean_features(num_columns),
     )
-    return types.Table(bins, target, absent, splits.splits_of_boolean_features(num_columns))
 
 
 def check_table_matches_attributes(attributes: tuple[Attribute, ...], table: types.Table) -> None:

@@ -40,12 +40,12 @@ def estimate_bin_shares_and_num_rows(
 ) -> BinSharesAndNumRows:
     """Estimate the share of rows in each bin, and the number of rows, from what was released.
 
-    This is post-processing.
-
-    The share is uniform without histograms, and else what stands above the noise, and a tenth of
-    uniform.
+    This is post-processing. Without histograms the shares are uniform. With them nine tenths of a
+    share are what stands above the noise, and a tenth is uniform.
     """
-    is_bin, is_number, rows = config.bin_mask, config.response.is_number, public.estimated_rows
+    is_bin = config.bin_mask
+    is_number = config.response.is_number
+    rows = public.estimated_rows
     if not config.draws_histograms:
         shares = jnp.asarray(is_bin / is_bin.sum(axis=1, keepdims=True), jnp.float32)
     else:
@@ -70,7 +70,8 @@ def estimate_bin_shares_of_noisy_histogram(
 
     It works on arrays of NumPy or of JAX alike.
     """
-    xp, is_bin = array_namespace(noisy_histogram), config.bin_mask
+    xp = array_namespace(noisy_histogram)
+    is_bin = config.bin_mask
     uniform = xp.asarray(is_bin / is_bin.sum(axis=1, keepdims=True), np.float32)
     deviation = noise_deviation_at_site(
         config,

@@ -1,4 +1,4 @@
-"""The location and the scale of a number, told by its noisy histogram; post-processing.
+"""Estimates of the centre and the spread of a number from its noisy histogram; post-processing.
 
 A declared range may be far wider than the numbers in it. Residuals are clipped at a multiple of the
 spread that the histogram shows, so a generous range costs little noise.
@@ -20,7 +20,9 @@ from dpbt.common.arithmetic import (
     round_separately,
     sum_in_order,
 )
+from dpbt.learners.bins.config import MIN_ESTIMATED_ROWS
 from dpbt.learners.bins.grids import normalized_likelihood_of_misfit, sum_grid_in_fixed_order
+from dpbt.learners.bins.histograms import middles_of_equal_bins
 from dpbt.privacy.mechanism_types import Numbers
 from dpbt.types import Array, Public
 
@@ -28,9 +30,17 @@ from dpbt.types import Array, Public
 _CENTERS = ((np.arange(128) + 0.5) / 128).astype(np.float32)
 _SPREADS = np.geomspace(1 / 256, 0.5, 29).astype(np.float32)
 
-# What is expected before anything is released.
-_PRIOR_SPREAD, _PRIOR_LOG_SPREAD_DEVIATION = 0.15, 1.0
-_PRIOR_CENTER, _PRIOR_CENTER_DEVIATION = 0.5, 0.3
+_PRIOR_SPREAD = 0.15
+"""The spread that is expected before anything is released, as a share of the declared range."""
+
+_PRIOR_LOG_SPREAD_DEVIATION = 1.0
+"""The standard deviation of the logarithm of the spread around what is expected."""
+
+_PRIOR_CENTER = 0.5
+"""The centre that is expected before anything is released, as a position in the range."""
+
+_PRIOR_CENTER_DEVIATION = 0.3
+"""The standard deviation of the centre around what is expected, as a position."""
 
 _LOGISTIC_SCALE = math.sqrt(3) / math.pi
 """The scale of a logistic law whose spread is 1."""
@@ -76,28 +86,14 @@ def estimate_location_and_scale(
         noise_deviation: f32[], the standard deviation of the noise, in rows.
     """
     fit = _fit_rows_of_logistic_laws(noisy_counts, noise_deviation)
-    center, spread = jnp.asarray(_CENTERS)[:, None], jnp.asarray(_SPREADS)[None, :]
-
-    # The mean over all laws, each as likely as its misfit and the prior say.
-    off_spread = round_separately(
-        (portable_log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
-    )
-    prior = off_spread + round_separately(((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2)
-    likely = normalized_likelihood_of_misfit(fit.misfit + prior)
-    logs = round_separately(likely * portable_log(jnp.broadcast_to(spread, likely.shape)))
-    mean_center = sum_grid_in_fixed_order(
-        round_separately(likely * jnp.broadcast_to(center, likely.shape))
-    )
-    mean_spread = round_separately(
-        portable_exp(sum_grid_in_fixed_order(logs))
-    )  # else a / exp(b) may be a * exp(-b)
-    num_rows = sum_grid_in_fixed_order(round_separately(likely * fit.num_rows))
+    logistic = _posterior_mean_of_logistic_laws(fit)
     clear = _median_and_spread_of_clear_counts(noisy_counts, noise_deviation)
-    is_spiky = (clear.num_rows > num_rows / 2) & (clear.spread > _SPIKY_RATIO * mean_spread)
+    has_most_rows = clear.num_rows > logistic.num_rows / 2
+    is_spiky = has_most_rows & (clear.spread > _SPIKY_RATIO * logistic.spread)
     return TargetEstimate(
-        center=jnp.where(is_spiky, clear.median, mean_center),
-        spread=jnp.where(is_spiky, clear.spread, mean_spread),
-        num_rows=num_rows,
+        center=jnp.where(is_spiky, clear.median, logistic.center),
+        spread=jnp.where(is_spiky, clear.spread, logistic.spread),
+        num_rows=logistic.num_rows,
     )
 
 
@@ -105,7 +101,7 @@ class _LogisticFits(NamedTuple):
     """How well logistic laws of a grid of centres and spreads fit noisy counts.
 
     Attributes:
-        num_rows: f32[A, B], the number of rows with which each law fits best, at least 10.
+        num_rows: f32[A, B], the number of rows with which each law fits best.
         misfit: f32[A, B], the sum of squared errors of the counts over their variances.
     """
 
@@ -113,39 +109,69 @@ class _LogisticFits(NamedTuple):
     misfit: Array
 
 
+def _posterior_mean_of_logistic_laws(fits: _LogisticFits) -> TargetEstimate:
+    """The mean centre, spread and rows over all laws, each as likely as its misfit and the prior.
+
+    The mean of the spread is that of its logarithm.
+    """
+    center = jnp.asarray(_CENTERS)[:, None]
+    spread = jnp.asarray(_SPREADS)[None, :]
+    prior_misfit_of_spread = round_separately(
+        (portable_log(spread / _PRIOR_SPREAD) / _PRIOR_LOG_SPREAD_DEVIATION) ** 2
+    )
+    prior_misfit = prior_misfit_of_spread + round_separately(
+        ((center - _PRIOR_CENTER) / _PRIOR_CENTER_DEVIATION) ** 2
+    )
+    probability = normalized_likelihood_of_misfit(fits.misfit + prior_misfit)
+    log_spreads = round_separately(
+        probability * portable_log(jnp.broadcast_to(spread, probability.shape))
+    )
+    centers = round_separately(probability * jnp.broadcast_to(center, probability.shape))
+    return TargetEstimate(
+        center=sum_grid_in_fixed_order(centers),
+        # Rounded, since a compiler may turn a later a / exp(b) into a * exp(-b).
+        spread=round_separately(portable_exp(sum_grid_in_fixed_order(log_spreads))),
+        num_rows=sum_grid_in_fixed_order(round_separately(probability * fits.num_rows)),
+    )
+
+
 def _fit_rows_of_logistic_laws(noisy_counts: Array, noise_deviation: Numbers) -> _LogisticFits:
     """Fit the number of rows of each logistic law of the grid to noisy counts."""
-    center, spread = jnp.asarray(_CENTERS)[:, None], jnp.asarray(_SPREADS)[None, :]
+    center = jnp.asarray(_CENTERS)[:, None]
+    spread = jnp.asarray(_SPREADS)[None, :]
     share = _logistic_probability_of_bins(center, spread, noisy_counts.shape[0])
     counts = noisy_counts.astype(jnp.float32)[None, None, :]
-    of_counts = sum_in_order(jnp.moveaxis(round_separately(counts * share), 2, 0))
-    of_shares = sum_in_order(jnp.moveaxis(round_separately(share**2), 2, 0))
-    rows = multiply_by_reciprocal(of_counts, of_shares)
-    rows = jnp.maximum(rows, 10.0)
+    counts_times_shares = sum_in_order(jnp.moveaxis(round_separately(counts * share), 2, 0))
+    squared_shares = sum_in_order(jnp.moveaxis(round_separately(share**2), 2, 0))
+    rows = multiply_by_reciprocal(counts_times_shares, squared_shares)
+    rows = jnp.maximum(rows, MIN_ESTIMATED_ROWS)
 
     # How far the counts are from those of the law.
     expected = round_separately(rows[..., None] * share)
-    squared = round_separately(jnp.asarray(noise_deviation, jnp.float32) ** 2)
+    noise_variance = round_separately(jnp.asarray(noise_deviation, jnp.float32) ** 2)
     variance = (
-        squared
+        noise_variance
         + round_separately(2 * expected)
         + round_separately((_RELATIVE_MISFIT * expected) ** 2)
         + 1
     )
-    squares = round_separately((counts - expected) ** 2)
-    misfit = sum_in_order(jnp.moveaxis(round_separately(squares / variance), 2, 0))
+    squared_error = round_separately((counts - expected) ** 2)
+    misfit = sum_in_order(jnp.moveaxis(round_separately(squared_error / variance), 2, 0))
     return _LogisticFits(rows, misfit)
 
 
 _CLEAR_DEVIATIONS = 4.0
-"""From how many deviations of its noise on a count is taken as it is."""
+"""A count of at least so many deviations of its noise is clear, and is taken as it is."""
 
-CLEAR_DEVIATIONS_OF_MEAN, CLEAR_DEVIATIONS_OF_QUANTILE = 4.0, 2.0
-"""From how many deviations of its noise on a count tells a share, for a mean or a quantile.
+CLEAR_DEVIATIONS_OF_MEAN = 4.0
+"""The deviations of its noise from which on a count tells a share of the rows, for a mean.
 
 A range of counts is mostly empty, and its far bins weigh most in a mean. With two deviations the
 mean of counts that are mostly 0 was two to five times too high at the start.
 """
+
+CLEAR_DEVIATIONS_OF_QUANTILE = 2.0
+"""The deviations of its noise from which on a count tells a share of the rows, for a quantile."""
 
 _SPIKY_RATIO = 1.5
 """How far the spread of clear counts must be above that of a law to stand in its place."""
@@ -171,20 +197,23 @@ class _ClearCounts(NamedTuple):
 def _median_and_spread_of_clear_counts(
     noisy_counts: Array, noise_deviation: Numbers
 ) -> _ClearCounts:
-    """The median and the spread of the rows in bins whose counts are far above the noise."""
-    counts, num_bins = noisy_counts.astype(jnp.float32), noisy_counts.shape[0]
+    """Compute the median and the spread of the rows in bins with counts far above the noise."""
+    counts = noisy_counts.astype(jnp.float32)
+    num_bins = noisy_counts.shape[0]
     clear = jnp.where(
         counts > _CLEAR_DEVIATIONS * jnp.asarray(noise_deviation, jnp.float32), counts, 0
     )
-    middles = jnp.asarray((np.arange(num_bins) + 0.5) / num_bins, jnp.float32)
-    up_to = jnp.cumsum(clear)
-    num_rows = up_to[-1]
-    bin = jnp.sum(up_to < round_separately(num_rows / 2), dtype=jnp.int32)
+    middles = middles_of_equal_bins(num_bins)
+    cumulative_counts = jnp.cumsum(clear)
+    num_rows = cumulative_counts[-1]
+    bin = jnp.sum(cumulative_counts < round_separately(num_rows / 2), dtype=jnp.int32)
     median = middles[jnp.minimum(bin, num_bins - 1)]
     distances = sum_in_order(round_separately(clear * jnp.abs(middles - median)))
     mean_distance = round_separately(distances / jnp.maximum(num_rows, 1))
     return _ClearCounts(
-        median, round_separately(np.float32(_SPREAD_OF_MEAN_DISTANCE) * mean_distance), num_rows
+        median=median,
+        spread=round_separately(np.float32(_SPREAD_OF_MEAN_DISTANCE) * mean_distance),
+        num_rows=num_rows,
     )
 
 
@@ -221,11 +250,12 @@ def estimate_target_bin_shares(
         spread: f32[], their standard deviation, as a position.
         clear_deviations: how many deviations are a few.
     """
-    bins, counts = noisy_counts.shape[0], noisy_counts.astype(jnp.float32)
+    num_bins = noisy_counts.shape[0]
+    counts = noisy_counts.astype(jnp.float32)
     counts_above_noise = jnp.where(counts > clear_deviations * noise_deviation, counts, 0)
     expected_counts = round_separately(
-        _logistic_probability_of_bins(center, spread, bins)
-        * (round_separately(bins * noise_deviation * np.float32(0.2)) + 1)
+        _logistic_probability_of_bins(center, spread, num_bins)
+        * (round_separately(num_bins * noise_deviation * np.float32(0.2)) + 1)
     )
     total = counts_above_noise + expected_counts
     return multiply_by_reciprocal(total, sum_in_order(total))
@@ -234,23 +264,27 @@ def estimate_target_bin_shares(
 def initial_score_of_target_shares(
     response: types.Response, bin_shares: Array
 ) -> Float32[Array, ""]:
-    """f32[]: the quantile of a target, or the logarithm of its mean, by its bins' shares.
+    """f32[]: where scores start: the quantile of a target, or the logarithm of its mean.
 
-    The shares are f32[B].
+    Args:
+        response: what is predicted.
+        bin_shares: f32[B], the estimated share of the rows in each bin of the target.
     """
-    bins = bin_shares.shape[0]
+    num_bins = bin_shares.shape[0]
     if response.objective == "quantile":
-        up_to = jnp.cumsum(bin_shares)
-        bin = jnp.minimum(jnp.sum(up_to < response.level, dtype=jnp.int32), bins - 1)
-        inside = (response.level - (up_to[bin] - bin_shares[bin])) / jnp.maximum(
-            bin_shares[bin], 1e-9
+        cumulative_shares = jnp.cumsum(bin_shares)
+        num_bins_below = jnp.sum(cumulative_shares < response.level, dtype=jnp.int32)
+        bin = jnp.minimum(num_bins_below, num_bins - 1)
+        share_of_bin = bin_shares[bin]
+        position_in_bin = (response.level - (cumulative_shares[bin] - share_of_bin)) / jnp.maximum(
+            share_of_bin, 1e-9
         )
         return round_separately(
-            (bin.astype(jnp.float32) + jnp.clip(round_separately(inside), 0, 1))
-            * np.float32(1 / bins)
+            (bin.astype(jnp.float32) + jnp.clip(round_separately(position_in_bin), 0, 1))
+            * np.float32(1 / num_bins)
         )
-    middles = jnp.asarray((np.arange(bins) + 0.5) / bins, jnp.float32)
-    return round_separately(portable_log(sum_in_order(round_separately(bin_shares * middles))))
+    mean = sum_in_order(round_separately(bin_shares * middles_of_equal_bins(num_bins)))
+    return round_separately(portable_log(mean))
 
 
 def score_change_per_spread(response: types.Response, public: Public) -> Float32[Array, ""]:

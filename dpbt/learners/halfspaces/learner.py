@@ -17,7 +17,7 @@ from dpbt.common.arithmetic import multiply_by_reciprocal, round_separately, sum
 from dpbt.data import splits
 from dpbt.learners.halfspaces import model
 from dpbt.learners.halfspaces.model import Halfspace, project_to_unit_ball
-from dpbt.learners.materialize import materialize
+from dpbt.learners.materialize import materialize_once
 from dpbt.privacy import boundary, mechanisms, sensitivity, variates
 from dpbt.privacy.boundary import Draw
 from dpbt.privacy.mechanism_types import ROUNDING, Numbers, divide_rounding_up
@@ -225,7 +225,7 @@ def draw_weighted_sum_of_signed_rows(
 
     is_tight = config.calibration == "tight"
     sums = signed_row_sums_in_grid_steps(
-        materialize(public.round, signed_weights), table.columns, params.step
+        materialize_once(signed_weights, round_index=public.round), table.columns, params.step
     )
     draw(
         "center",

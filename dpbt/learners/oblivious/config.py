@@ -1,4 +1,4 @@
-"""What is static in oblivious trees, and the numbers of them that are traced."""
+"""The static configuration of oblivious trees, and their traced numbers."""
 
 import dataclasses
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ MAX_DEPTH = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ObliviousConfig(BinsConfig):
-    """What is static in an oblivious tree, beside what every learner over bins has.
+    """The static configuration of an oblivious tree, beside that of every learner over bins.
 
     Attributes:
         depth: D, the number of splits, in 1..MAX_DEPTH.

@@ -20,8 +20,9 @@ from jaxtyping import Float32, Int32
 from dpbt import types
 from dpbt.common.arithmetic import LN2, fold, round_separately
 from dpbt.learners.bins.config import noise_deviation_at_site
-from dpbt.learners.bins.one_time import one_time_phases_and_budget_fractions
+from dpbt.learners.bins.one_time import one_time_phases_with_fractions
 from dpbt.learners.bins.residuals import (
+    SignalAndNoise,
     ledger_text_of_residual_sums,
     max_sums_changed_by_row,
     remove_noise_common_to_classes,
@@ -48,6 +49,9 @@ SUMS_SITE = "sums"
 
 MIN_DENOMINATOR_ROWS = 10.0
 """The least denominator of a leaf, in rows: without noise, leaves of few rows would overfit."""
+
+_DENOMINATOR_PER_CURVATURE = np.float32(1 / 3)
+"""How much one row with a curvature of 1 adds to the denominator of its leaf, in rows."""
 
 
 def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
@@ -167,22 +171,18 @@ def tree_of_release(
         params: s, v and h are its step, limit and curvature.
         public: of the round.
     """
-    response, (tree, leaf_rows) = config.response, public_tree_of_round(config, params, public)
-    unit = rows_per_grid_unit(public)
-    sums = round_separately(release[SUMS_SITE].astype(jnp.float32) * unit)
-    signal, noise = remove_noise_common_to_classes(
-        response,
-        add_weighted_neighbour_leaves(config, sums),
-        _noise_deviation_of_smoothed_sums(config, params, unit),
-    )
+    round_tree = public_tree_of_round(config, params, public)
+    signal, noise = _smoothed_sums_and_noise(config, release, params, public)
 
     # What noise and curvature leave of the step.
-    curvature_share = round_separately(params.curvature * np.float32(1 / 3))
-    expected = round_separately(add_weighted_neighbour_leaves(config, leaf_rows) * curvature_share)
+    denominator_per_row = round_separately(params.curvature * _DENOMINATOR_PER_CURVATURE)
+    denominator_of_rows = round_separately(
+        add_weighted_neighbour_leaves(config, round_tree.leaf_rows) * denominator_per_row
+    )
     # XLA turns a division by a broadcast array into a product, and which arrays are broadcast
     # depends on the lanes. A choice by the signal, which has the shape of all lanes, is none.
     denominator = jnp.where(
-        jnp.isnan(signal), signal, jnp.maximum(noise + expected, MIN_DENOMINATOR_ROWS)
+        jnp.isnan(signal), signal, jnp.maximum(noise + denominator_of_rows, MIN_DENOMINATOR_ROWS)
     )
     step = _step_of_round(params, public)
     unclipped = round_separately(step * signal / denominator)
@@ -190,15 +190,37 @@ def tree_of_release(
     change_of_noise = jnp.where(jnp.abs(unclipped) < params.limit, step * noise / denominator, 0)
 
     # In bits, or in the unit of the number.
-    if response.is_number:
-        scale = score_change_per_spread(response, public)
-    else:
-        scale = np.float32(step_share_per_class(response) / LN2)
+    scale = _score_change_per_step_unit(config.response, public)
     leaf = round_separately((change * scale).astype(jnp.float32))
     noise_of_leaf = round_separately((change_of_noise * scale).astype(jnp.float32))
+    tree = round_tree.tree
     if any(config.monotone):
         leaf = make_leaves_monotone(leaf, jnp.asarray(config.monotone, jnp.int32)[tree.feature])
     return tree._replace(leaf=leaf, noise=noise_of_leaf)
+
+
+def _smoothed_sums_and_noise(
+    config: ObliviousConfig, release: Release, params: ObliviousParams, public: Public
+) -> SignalAndNoise:
+    """Smooth the released sums over neighbour leaves, and take off what all classes share.
+
+    Returns:
+        The sums of leaves and the standard deviation of their noise, in rows.
+    """
+    rows_per_unit = rows_per_grid_unit(public)
+    sums = round_separately(release[SUMS_SITE].astype(jnp.float32) * rows_per_unit)
+    return remove_noise_common_to_classes(
+        config.response,
+        add_weighted_neighbour_leaves(config, sums),
+        _noise_deviation_of_smoothed_sums(config, params, rows_per_unit),
+    )
+
+
+def _score_change_per_step_unit(response: types.Response, public: Public) -> types.Numbers:
+    """How far a score moves for one unit of the step: bits for a nat, or the unit of a number."""
+    if response.is_number:
+        return score_change_per_spread(response, public)
+    return np.float32(step_share_per_class(response) / LN2)
 
 
 def add_weighted_neighbour_leaves(
@@ -212,7 +234,8 @@ def add_weighted_neighbour_leaves(
     would not. They are a loop, since a compiler joins the steps of unrolled code into one, which
     works out each leaf of a step, and the noise in it, once for each leaf that follows from it.
     """
-    weight, depth = np.float32(config.smoothing), config.depth
+    weight = np.float32(config.smoothing)
+    depth = config.depth
     leaf_numbers = jnp.arange(2**depth, dtype=jnp.int32)
 
     def add_other_sides(leaves: Array, bit: Array) -> Array:
@@ -267,22 +290,26 @@ def make_leaves_monotone(
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
-        highest = _propagate_extreme_between_sides(highest.reshape(shape), up, jnp.maximum).reshape(
-            -1
-        )
-        lowest = _propagate_extreme_between_sides(lowest.reshape(shape), -up, jnp.minimum).reshape(
-            -1
-        )
+        highest = _propagate_extreme_to_later_side(highest.reshape(shape), up, jnp.maximum)
+        highest = highest.reshape(-1)
+        lowest = _propagate_extreme_to_later_side(lowest.reshape(shape), -up, jnp.minimum)
+        lowest = lowest.reshape(-1)
     return (highest + lowest) / 2
 
 
-def _propagate_extreme_between_sides(
+def _propagate_extreme_to_later_side(
     left_and_right: Array, direction: Array, max_or_min: Callable[[Array, Array], Array]
 ) -> Float32[Array, "A 2 B"]:
-    """f32[A, 2, B]: raise or lower the later side to the extreme of both, in the direction."""
-    of_both = max_or_min(left_and_right[:, 0], left_and_right[:, 1])
-    new_left = jnp.where(direction < 0, of_both, left_and_right[:, 0])
-    new_right = jnp.where(direction > 0, of_both, left_and_right[:, 1])
+    """f32[A, 2, B]: set the side that the direction points to, to the extreme of both sides.
+
+    Args:
+        left_and_right: f32[A, 2, B], the leaves on both sides of a level.
+        direction: i32[]: 1 points to the right side, -1 to the left one, and 0 to none.
+        max_or_min: the extreme of two arrays.
+    """
+    extreme = max_or_min(left_and_right[:, 0], left_and_right[:, 1])
+    new_left = jnp.where(direction < 0, extreme, left_and_right[:, 0])
+    new_right = jnp.where(direction > 0, extreme, left_and_right[:, 1])
     return jnp.stack([new_left, new_right], axis=1)
 
 
@@ -293,15 +320,15 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
     Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
     `weighting.residuals` where the response is not one of two classes): a round costs what the
     mechanism costs at `leaf_sum_sensitivity`. The prologue costs what it costs at
-    `class_histograms_sensitivity`, and for a number at that of one histogram. All
-    statistics are exact integers. The splits cost nothing: they follow from the domain, the
-    seed, the number of the round and the released histograms. With rounded Gaussian noise, T rounds
-    are exactly sqrt(T) shift-GDP.
+    `class_histograms_sensitivity`, and for a number at that of one histogram. All statistics are
+    exact integers. The splits cost nothing: they follow from the domain, the seed, the number of
+    the round and the released histograms. With rounded Gaussian noise, T rounds are exactly sqrt(T)
+    shift-GDP.
 
     Args:
         config: the static parts, checked and hashable (`recipes.oblivious_boost`).
     """
-    once = one_time_phases_and_budget_fractions(config, round_site=SUMS_SITE)
+    once = one_time_phases_with_fractions(config, round_site=SUMS_SITE)
     return boundary.weak_learner(
         name="oblivious_tree",
         config=config,

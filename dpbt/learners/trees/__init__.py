@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from dpbt.learners.trees.class_weights import (
         child_totals,
         class_weights_of_nodes,
-        node_products,
         root_class_weights,
+        split_weights_of_nodes,
         weights_by_class,
     )
     from dpbt.learners.trees.rows import (
@@ -29,8 +29,8 @@ __all__ = [
     "child_totals",
     "class_weights_of_nodes",
     "evaluate_splits_of_rows",
-    "node_products",
     "root_class_weights",
+    "split_weights_of_nodes",
     "weights_by_class",
 ]
 

@@ -113,8 +113,8 @@ def split_weights_from_bin_sums(
 
     def sums_of_feature(bin: Array) -> Array:
         sums = jnp.zeros(2 * num_nodes * types.MAX_BINS, jnp.int32)
-        place = types.MAX_BINS * segment + bin.astype(jnp.int32)
-        return sums.at[place].add(weight, mode="promise_in_bounds")
+        index = types.MAX_BINS * segment + bin.astype(jnp.int32)
+        return sums.at[index].add(weight, mode="promise_in_bounds")
 
     # The weight of the rows below each bin, for each feature, node and class.
     sums = jax.lax.map(sums_of_feature, bins.bins).reshape(-1, 2 * num_nodes, types.MAX_BINS)
@@ -126,14 +126,15 @@ def split_weights_from_bin_sums(
     return right.T.reshape(num_nodes, 2, -1)
 
 
-def node_products(
+def split_weights_of_nodes(
     table: TreeRows,
     row_weights_by_class: Int8[Array, "2 N"],
     node_of_row: Shaped[Array, "N"],
+    *,
     num_nodes: int,
-    parent_products: Array | None,
+    parent_products: Array | None = None,
 ) -> Int32[Array, "nodes 2 S"]:
-    """Sum the weight of the rows of each node and class that satisfy each split.
+    """i32[nodes, 2, S]: sum the weight of the rows of each node and class that satisfy each split.
 
     Args:
         table: prepared rows.
@@ -166,7 +167,7 @@ def split_weights_of_masked_rows(
     """i32[2, S]: the weight of the rows of a mask bool[N] that satisfy each split, by class."""
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     weights_of_mask = jnp.where(mask[None], row_weights_by_class, 0)
-    return node_products(table, weights_of_mask, root, num_nodes=1, parent_products=None)[0]
+    return split_weights_of_nodes(table, weights_of_mask, root, num_nodes=1)[0]
 
 
 def root_class_weights(row_weights_by_class: Array) -> Int32[Array, "1 2"]:
@@ -198,7 +199,7 @@ def child_totals(
     """i32 or f64[2 nodes, 2]: the class weights of the children that the nodes' splits make.
 
     Args:
-        products: i32[nodes, 2, S], or the same in float64, from `node_products`.
+        products: i32[nodes, 2, S], or the same in float64, from `split_weights_of_nodes`.
         totals: i32[nodes, 2], or the same in float64, the class weights of the nodes.
         split_of_node: i32[nodes].
     """

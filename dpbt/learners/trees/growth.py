@@ -9,12 +9,12 @@ import jax.numpy as jnp
 from jaxtyping import Float32, Int32
 
 from dpbt import types
-from dpbt.learners.materialize import materialize
+from dpbt.learners.materialize import materialize_once
 from dpbt.learners.trees.class_weights import (
     child_totals,
     class_weights_of_nodes,
-    node_products,
     root_class_weights,
+    split_weights_of_nodes,
     weights_by_class,
 )
 from dpbt.learners.trees.leaf_values import TreeSettings
@@ -154,14 +154,15 @@ def draw_splits_and_sum_leaf_class_weights(
         i32[L, 2], the leaves' class weights in grid units; private.
     """
     table, weights, params, public = view
-    row_weights_by_class = materialize(
-        public.round, functools.partial(weights_by_class, table, weights)
+    row_weights_by_class = materialize_once(
+        functools.partial(weights_by_class, table, weights), round_index=public.round
     )
     node = jnp.zeros(table.target.shape[0], narrowest_node_dtype(2**config.depth))
-    totals, products = root_class_weights(row_weights_by_class), None
+    totals = root_class_weights(row_weights_by_class)
+    products = None
     by_rows = isinstance(table.splits_of_rows, BinsAndSplits)
     for level in range(config.depth):
-        products = node_products(
+        products = split_weights_of_nodes(
             table, row_weights_by_class, node, num_nodes=2**level, parent_products=products
         )
         alpha = _alpha_and_max_alpha_of_level(
@@ -180,8 +181,9 @@ def draw_splits_and_sum_leaf_class_weights(
         # A sum over rows, where it is cheap, lets a pass on a table in parts leave out the products
         # of the levels above.
         if level + 1 < config.depth or by_rows:
-            node = materialize(
-                public.round, functools.partial(move_to_children, table.splits_of_rows, node, split)
+            node = materialize_once(
+                functools.partial(move_to_children, table.splits_of_rows, node, split),
+                round_index=public.round,
             )
         if by_rows:
             totals = class_weights_of_nodes(row_weights_by_class, node, 2 ** (level + 1))
@@ -240,19 +242,22 @@ def _draw_splits_of_level(
         products: the class weights on the right side of every split of every node; private.
         totals: the class weights of every node; private.
     """
-    site, nodes, family, noise_of = f"split_{level}", 2**level, config.criterion, view.params.noise
-    noise = noise_of[boundary.budget_group_of_site(site, noise_of)]
-    read_by_scorer = alpha.alpha, jnp.asarray(noise, jnp.float32), view.rows.allowed
+    site = f"split_{level}"
+    num_nodes = 2**level
+    family = config.criterion
+    noise_by_group = view.params.noise
+    noise = noise_by_group[boundary.budget_group_of_site(site, noise_by_group)]
+    public_arguments = alpha.alpha, jnp.asarray(noise, jnp.float32), view.rows.allowed
     max_rows = view.public.max_rows
     return draw(
         site,
         mechanisms.exponential,
-        boundary.RowSum((products, totals), SplitScorer(family), public_inputs=read_by_scorer),
+        boundary.RowSum((products, totals), SplitScorer(family), public_inputs=public_arguments),
         sensitivity=pricing.sensitivity(family, alpha.alpha, max_rows),
         max_sensitivity=pricing.sensitivity(family, alpha.max_alpha, max_rows),
-        moved_outputs=nodes if pricing.each_node else pricing.moves,
+        moved_outputs=num_nodes if pricing.each_node else pricing.moves,
         theorem=pricing.theorem,
-        num_payments=nodes if pricing.each_node else 1,
+        num_payments=num_nodes if pricing.each_node else 1,
         releases=f"splits at depth {level}, "
         f"{'each node paid for' if pricing.each_node else 'all nodes together'}",
         unit=accounting.ROW,

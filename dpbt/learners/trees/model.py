@@ -167,7 +167,7 @@ def _describe_trees(trees: Tree, splits: Splits, domain: Domain, *_: Any) -> str
         split = trees.split[tree, node]
         return int(column[split]), (low[split] <= bin) & (bin <= high[split]) & (split != UNSPLIT)
 
-    head = model_heading_and_score_scale(None, False, "trees").words
+    head = model_heading_and_score_scale(None, False, "trees").text
     return describe_trees_as_rules(
         np.asarray(trees.leaf),
         ask,

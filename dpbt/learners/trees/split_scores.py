@@ -35,7 +35,7 @@ def negated_child_perspectives(
 
     Args:
         loss: the criterion.
-        products: i32[nodes, 2, S] from `node_products`, or the same in float64.
+        products: i32[nodes, 2, S] from `split_weights_of_nodes`, or the same in float64.
         totals: i32[nodes, 2], the class weights of the nodes, or the same in float64.
     """
     left_products = totals[:, :, None] - products

@@ -28,7 +28,7 @@ from dpbt import recipes
 from dpbt.learners.trees import TreeRows
 from dpbt.learners.trees.class_weights import (
     class_weights_of_nodes,
-    node_products,
+    split_weights_of_nodes,
     weights_by_class,
 )
 from dpbt.learners.trees.growth import splits_in_heap_order
@@ -117,7 +117,10 @@ def program(draw: Draw, table: TreeRows, weights: Array, params: Any, public: Pu
 
     node = jnp.zeros(capacity, jnp.int32)
     for level in range(DEPTH):
-        sums = [node_products(part, by_row, node, 2**level, None) for by_row in (by_class, ones)]
+        sums = [
+            split_weights_of_nodes(part, by_row, node, num_nodes=2**level)
+            for by_row in (by_class, ones)
+        ]
         totals = [class_weights_of_nodes(by_row, node, 2**level) for by_row in (by_class, ones)]
         split = draw(
             f"split_{level}",

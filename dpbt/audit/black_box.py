@@ -186,31 +186,37 @@ def _make_distinguishers(views: _Views) -> list[_Distinguisher]:
     distinguishers = []
     for place in varying_places.tolist():
         distinguishers += [
-            _Distinguisher(f"number {place}", functools.partial(_number_at, place=place)),
+            _Distinguisher(
+                f"number {place}", functools.partial(_output_at_index, output_index=place)
+            ),
             _Distinguisher(
                 f"spread of number {place}",
                 functools.partial(
-                    _distance_from, place=place, center=float(np.median(pooled[:, place]))
+                    _distance_of_output_from_center,
+                    output_index=place,
+                    center=float(np.median(pooled[:, place])),
                 ),
             ),
-            _train_value_distinguisher(views, place),
+            _train_distinguisher_by_exact_values(views, place),
         ]
     if len(varying_places) > 1:
         distinguishers.append(_train_linear_distinguisher(views, varying_places))
     return distinguishers
 
 
-def _number_at(views: np.ndarray, *, place: int) -> Float64[np.ndarray, "R"]:
-    """f64[R]: the number at a place of each view."""
-    return views[:, place]
+def _output_at_index(views: np.ndarray, *, output_index: int) -> Float64[np.ndarray, "R"]:
+    """f64[R]: the output at one index of each view."""
+    return views[:, output_index]
 
 
-def _distance_from(views: np.ndarray, *, place: int, center: float) -> Float64[np.ndarray, "R"]:
-    """f64[R]: how far the number at a place of each view is from a center."""
-    return np.abs(views[:, place] - center)
+def _distance_of_output_from_center(
+    views: np.ndarray, *, output_index: int, center: float
+) -> Float64[np.ndarray, "R"]:
+    """f64[R]: how far the output at one index of each view is from a center."""
+    return np.abs(views[:, output_index] - center)
 
 
-def _train_value_distinguisher(views: _Views, place: int) -> _Distinguisher:
+def _train_distinguisher_by_exact_values(views: _Views, place: int) -> _Distinguisher:
     """The log ratio of how often each value of a number was seen on both tables."""
     pooled = np.concatenate([views.on_table[:, place], views.on_neighbour[:, place]])
     values, codes = np.unique(pooled, return_inverse=True)

@@ -686,7 +686,11 @@ def grey_box_lower_bound(
     results = [_drop_differences_without_leak(result, returned.leaks) for result in results]
     worst_index = max(range(len(results)), key=lambda index: results[index].loss)
     worst = results[worst_index]
-    if worst.loss > 0 and not returned.leaks and not _repeats(learn, pairs[worst_index], worst):
+    if (
+        worst.loss > 0
+        and not returned.leaks
+        and not _replays_repeat_loss(learn, pairs[worst_index], worst)
+    ):
         return void_bound._replace(
             uncompared="the draws, which one table does not repeat: they have other randomness "
             "than the hooks', or the learner changes its table"
@@ -743,7 +747,7 @@ def _find_returned_leaks(
     return _ReturnedLeaks(leaks=leaks, uncompared=uncompared)
 
 
-def _repeats(learn: Learn, pair: _Pair, result: ReplayResult) -> bool:
+def _replays_repeat_loss(learn: Learn, pair: _Pair, result: ReplayResult) -> bool:
     """Whether replays of a run repeat its draws on each table, with at least its loss."""
     control = _replay_controls(learn, *pair)
     return control.has_repeated and control.loss >= result.loss

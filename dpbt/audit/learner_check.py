@@ -115,7 +115,7 @@ def check_learner(
             where=f"table {table_index}",
             recipe=recipe,
             table=table,
-            candidates=_candidates_of(table, candidates),
+            candidates=_candidate_rows_of_table(table, candidates),
             key=jax.random.fold_in(key, table_index),
             num_transcripts=num_transcripts,
         )
@@ -125,13 +125,17 @@ def check_learner(
             else:
                 neighbours = list_neighbours(table, recipe.relation, case.candidates)
             if "losses" in aspects:
-                lines += _lines_of_losses(case, neighbours)
+                lines += _check_losses_of_transcripts_and_steps(case, neighbours)
             if "replays" in aspects:
-                lines.append(_line_of_replays(case, neighbours))
+                lines.append(_check_replayed_hypotheses_are_equal(case, neighbours))
         if "search" in aspects:
-            lines.append(_line_of_search(case, num_tables=num_tables, num_proposals=num_proposals))
+            lines.append(
+                _check_worst_searched_table(
+                    case, num_tables=num_tables, num_proposals=num_proposals
+                )
+            )
         if "noise" in aspects:
-            lines += _lines_of_noise(case, sites=sites, num_draws=num_draws)
+            lines += _check_noise_follows_densities(case, sites=sites, num_draws=num_draws)
     assert recipe is not None
     return report_or_fail(f"learner {recipe.learner.name}, recipe {recipe.name}", lines)
 
@@ -174,7 +178,7 @@ def _recipe_for(learner: Recipe | WeakLearner, table: Table, epsilon: float) -> 
     return custom(learner, epsilon=epsilon, rows=rows, rounds=2)
 
 
-def _candidates_of(table: Table, candidates: Any) -> DomainRows:
+def _candidate_rows_of_table(table: Table, candidates: Any) -> DomainRows:
     """The rows that may come, of the types of the table."""
     if candidates is not None:
         return DomainRows(*candidates)
@@ -193,7 +197,7 @@ def _candidates_of(table: Table, candidates: Any) -> DomainRows:
 # Losses and replays.
 
 
-def _lines_of_losses(case: _Case, neighbours: Neighbours) -> list[CheckLine]:
+def _check_losses_of_transcripts_and_steps(case: _Case, neighbours: Neighbours) -> list[CheckLine]:
     """The losses of recorded transcripts, and of steps in the worst case."""
     losses = exact_loss.audit_transcripts(
         case.key, neighbours, case.recipe, case.num_transcripts, with_worst_steps=True
@@ -234,7 +238,7 @@ def _lines_of_losses(case: _Case, neighbours: Neighbours) -> list[CheckLine]:
     return lines
 
 
-def _line_of_replays(case: _Case, neighbours: Neighbours) -> CheckLine:
+def _check_replayed_hypotheses_are_equal(case: _Case, neighbours: Neighbours) -> CheckLine:
     """How many hypotheses of replays on neighbours differ from those on the table."""
     table = without_domain(neighbours.table)
     recipe = without_domain(case.recipe)
@@ -262,8 +266,8 @@ def _line_of_replays(case: _Case, neighbours: Neighbours) -> CheckLine:
 # The search for worse pairs.
 
 
-def _line_of_search(case: _Case, *, num_tables: int, num_proposals: int) -> CheckLine:
-    """The largest ratio of a step's loss to its claim that a search over tables losses."""
+def _check_worst_searched_table(case: _Case, *, num_tables: int, num_proposals: int) -> CheckLine:
+    """The largest ratio of a step's loss to its claim that a search over tables finds."""
     worst_ratio = worst_table_search.search_among_candidates(
         case.key,
         case.recipe,
@@ -285,7 +289,9 @@ def _line_of_search(case: _Case, *, num_tables: int, num_proposals: int) -> Chec
 # Noise.
 
 
-def _lines_of_noise(case: _Case, *, sites: Sequence[str] | None, num_draws: int) -> list[CheckLine]:
+def _check_noise_follows_densities(
+    case: _Case, *, sites: Sequence[str] | None, num_draws: int
+) -> list[CheckLine]:
     """Whether samples follow their densities, and whether a wrong noise would be noticed."""
     table = without_domain(case.table)
     recipe = without_domain(case.recipe)

@@ -97,14 +97,14 @@ def check_mechanism(
             raise ValueError("the two values of a pair must have one shape and one type")
         for scale in scale_list:
             case_key = jax.random.fold_in(case_key, len(cases))
-            laws = _laws_of_pair(
+            laws = _sample_and_compare_laws(
                 mechanism, case_key, value=value, other=other, scale=scale, draws=num_draws
             )
             where = f"pair {pair_number}, scale {scale:g}"
             cases.append(
                 _ratios_of_laws(mechanism, laws, value, other, scale)._replace(where=where)
             )
-    return report_or_fail(f"mechanism {mechanism.name}", _lines_of_cases(cases))
+    return report_or_fail(f"mechanism {mechanism.name}", _check_lines_of_worst_cases(cases))
 
 
 class _Laws(NamedTuple):
@@ -163,7 +163,7 @@ def _log_prob_of_outcomes(
     return jax.lax.map(log_prob, outcomes, batch_size=1024)
 
 
-def _laws_of_pair(
+def _sample_and_compare_laws(
     mechanism: Mechanism, key: Array, *, value: Array, other: Array, scale: float, draws: int
 ) -> _Laws:
     """Samples of a value, and the densities of both values at the outcomes that occur.
@@ -239,16 +239,18 @@ def _ratios_of_laws(
         excess = _excess_over_curve(masses, other_masses, np.abs(changes).reshape(-1) / scale)
     return _Case(
         where="",
-        p_value=min(_p_value(laws, masses, output) for output in range(num_outputs)),
+        p_value=min(_p_value_of_output(laws, masses, output) for output in range(num_outputs)),
         mass=float(masses.sum(axis=0).max()),
-        loss=0.0 if np.isinf(pure) else _ratio(_largest_loss(laws), pure),
-        renyi=_ratio(renyi, rho),
-        price=max(_ratio(pure, float(cost.epsilon)), _ratio(rho, float(cost.rho))),
+        loss=0.0 if np.isinf(pure) else _ratio_to_limit(_largest_log_ratio(laws), pure),
+        renyi=_ratio_to_limit(renyi, rho),
+        price=max(
+            _ratio_to_limit(pure, float(cost.epsilon)), _ratio_to_limit(rho, float(cost.rho))
+        ),
         curve=excess,
     )
 
 
-def _ratio(figure: float, limit: float) -> float:
+def _ratio_to_limit(figure: float, limit: float) -> float:
     """A loss over its limit, of which rounding is a part; infinite for a NaN."""
     if np.isinf(limit):
         return 0.0
@@ -273,7 +275,7 @@ def _cost_of_changes(
     return Cost(epsilon=np.sum(costs.epsilon), rho=np.sum(costs.rho), mu=np.linalg.norm(costs.mu))
 
 
-def _p_value(laws: _Laws, masses: np.ndarray, output: int) -> float:
+def _p_value_of_output(laws: _Laws, masses: np.ndarray, output: int) -> float:
     """The p-value of a chi-squared test of the samples of one output; 0 for what cannot occur."""
     mass = masses[:, output]
     draws = len(laws.samples)
@@ -297,7 +299,7 @@ def _p_value(laws: _Laws, masses: np.ndarray, output: int) -> float:
     return float(stats.chi2.sf(statistic, max(len(expected) - 1, 1)))
 
 
-def _largest_loss(laws: _Laws) -> float:
+def _largest_log_ratio(laws: _Laws) -> float:
     """The largest absolute log ratio over outcomes, added over outputs."""
     first, second = laws.log_prob, laws.other_log_prob
     never = np.isneginf(first) & np.isneginf(second)
@@ -333,7 +335,7 @@ def _excess_over_curve(masses: np.ndarray, other_masses: np.ndarray, mu: np.ndar
     return excess
 
 
-def _lines_of_cases(cases: Sequence[_Case]) -> list[CheckLine]:
+def _check_lines_of_worst_cases(cases: Sequence[_Case]) -> list[CheckLine]:
     """A line for each property, of the case that is worst."""
 
     def line(field: str, name: str, limit: str, highest: float) -> CheckLine:

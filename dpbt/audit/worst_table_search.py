@@ -123,7 +123,9 @@ def search_worst_table(
     )
     if recipe.relation is not types.ADD_REMOVE:
         start = start._replace(present=present_before_replacement(num_tables, num_rows))
-    climbed = climb(start, score=score, propose=propose, num_proposals=num_proposals)
+    climbed = climb_to_higher_scores(
+        start, score=score, propose=propose, num_proposals=num_proposals
+    )
     winner = int(np.argmax(climbed.scores))
     table = table_of_splits(*(array[winner] for array in climbed.tables))
     return SearchResult(ratio=float(climbed.scores[winner]), table=table)
@@ -190,7 +192,7 @@ def search_among_candidates(
         present = present_before_replacement(num_tables, num_rows)
     else:
         present = rng.random(shape) < 0.8
-    climbed = climb(
+    climbed = climb_to_higher_scores(
         _CandidateTables(candidate=chosen.astype(np.int32), present=present),
         score=score,
         propose=propose,
@@ -214,7 +216,7 @@ class Climbed(NamedTuple):
     scores: np.ndarray
 
 
-def climb(
+def climb_to_higher_scores(
     start: SmallTables,
     *,
     score: Callable[[SmallTables], np.ndarray],

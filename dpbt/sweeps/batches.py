@@ -152,7 +152,9 @@ class GroupProgram:
         self._sweep = sweep
         self._measures = measures
         self._run_lanes = _program_of_side_by_side_fits(measures)
-        self._id_words = np.asarray([_words_of_id(setting_id(each)) for each in sweep.settings])
+        self._id_words = np.asarray(
+            [_key_words_of_setting_id(setting_id(each)) for each in sweep.settings]
+        )
         self._groups_on_tasks: list[_GroupOnTask] = []
         self._compiled: dict[Any, Compiled] = {}
         self._lock = threading.Lock()
@@ -270,7 +272,7 @@ class GroupProgram:
         return self._run_lanes.lower(*inputs).compile(options)
 
 
-def _words_of_id(setting_digits: str) -> tuple[int, int]:
+def _key_words_of_setting_id(setting_digits: str) -> tuple[int, int]:
     """The two words of a key that the 48 bits of a setting's id are."""
     return int(setting_digits[:6], 16), int(setting_digits[6:], 16)
 
@@ -292,7 +294,7 @@ def _program_of_side_by_side_fits(measures: SplitMeasures) -> Wrapped:
 
     def fit_and_measure(shared: SharedInputs, recipe: Recipe, words: Array) -> LaneResult:
         task_key = jax.random.wrap_key_data(shared.key_words, impl="threefry2x32")
-        noise_key, public_key = pair(_fold_in_all(task_key, words))
+        noise_key, public_key = pair(_fold_in_each_word(task_key, words))
 
         evaluation = words[2]
         table = shared.table
@@ -308,7 +310,7 @@ def _program_of_side_by_side_fits(measures: SplitMeasures) -> Wrapped:
     return jax.jit(jax.vmap(fit_and_measure, in_axes=(None, 0, 0)))
 
 
-def _fold_in_all(key: Array, words: Any) -> Array:
+def _fold_in_each_word(key: Array, words: Any) -> Array:
     """The key with words folded in, one after the other."""
     for word in words:
         key = jax.random.fold_in(key, word)
@@ -347,8 +349,8 @@ def key(
         numbers[name] = int(check_interval(name, number, limits, whole_numbers=True))
     digits = setting_id(find_setting(sweep, setting))
     task_key = _task_key(sweep, task.name if isinstance(task, Task) else task)
-    words = *_words_of_id(digits), numbers["evaluation"], numbers["repeat"]
-    return _fold_in_all(task_key, words)
+    words = *_key_words_of_setting_id(digits), numbers["evaluation"], numbers["repeat"]
+    return _fold_in_each_word(task_key, words)
 
 
 def find_setting(sweep: Sweep, setting: Setting | str) -> Setting:

@@ -85,7 +85,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
         if structure not in members:
             checks.check_table_and_recipe(task.table, recipe)
         members.setdefault(structure, []).append(_Member(recipe=recipe, setting=index))
-    return [_stack_members(structure, group) for structure, group in members.items()]
+    return [_group_of_stacked_members(structure, group) for structure, group in members.items()]
 
 
 def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
@@ -103,7 +103,7 @@ def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
     return table_preparation.without_domain(recipe)
 
 
-def _stack_members(structure: Any, members: list[_Member]) -> Group:
+def _group_of_stacked_members(structure: Any, members: list[_Member]) -> Group:
     """The group of some settings, with room for the largest of their numbers of rounds."""
     by_rounds = sorted(members, key=lambda member: int(member.recipe.rounds))
     return Group(

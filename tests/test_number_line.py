@@ -192,6 +192,24 @@ def test_a_false_count_far_from_all_others_moves_no_prediction(num_bins):
     assert float(found.excess_error) > 0.01
 
 
+def test_a_spike_of_zeros_leaves_open_what_noise_hides_far_off():
+    """Nine of ten numbers are 0, and the mean lies in one bin whose count is no clear one."""
+    config = bins_config()
+    numbers = np.where(np.arange(1000) < 910, 0.005, 0.5).astype(np.float32)
+    public = public_after_histogram(numbers, config)
+    counts = public.prologue[TARGET_SITE]
+    deviation = jnp.float32(30.0)
+    center, spread, num_rows = jax.jit(estimate_location_and_scale)(counts, deviation)
+    public = public._replace(initial_score=center, unit=spread, estimated_rows=num_rows)
+    params = Noise({"scores": deviation, TARGET_SITE: deviation})
+    found = jax.jit(lambda: number_line.choose_residual_clip(config, params, public))()
+    residuals = (numbers - float(center)) / float(spread)
+    excess = np.mean(residuals - np.clip(residuals, -found.clip, found.clip))
+    error = abs(float(found.excess) - excess)
+    assert error > 1
+    assert error < 2 * float(found.excess_error)
+
+
 @pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), 1e-6])
 def test_the_mean_prediction_of_a_skewed_number_is_that_of_the_rows(delta):
     """Incomes of a heavy right tail: without the epilogue predictions are far too low."""

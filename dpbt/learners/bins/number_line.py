@@ -67,6 +67,13 @@ Numbers differ most in how much of them lies just beyond a spread: beyond a clip
 loans have up to four times what is expected, and beyond 3 at most twice.
 """
 
+_MIN_SHARE_OF_SPIKE = 0.75
+"""The share of all rows from which on those in one bin of the histogram are a spike.
+
+The spread is then that of a law which fits within one bin. It does not tell how far the other rows
+lie, so no number of spreads bounds their excess.
+"""
+
 _PRIOR_SHIFT_DEVIATION = 0.3
 """The standard deviation of the shift before anything is released, in spreads; its mean is 0."""
 
@@ -172,6 +179,15 @@ def _excess_of_histogram(
     return _ExcessByClip(mean=mean, variance=variance)
 
 
+def _squared_error_of_histogram(of_histogram: _ExcessByClip, excess: Array) -> Array:
+    """f32[11]: how far an estimate of the excess may be from the truth, squared, by a histogram.
+
+    It is the variance of the histogram's noise or, where that is larger, the squared distance of
+    the estimate from what the histogram tells.
+    """
+    return jnp.maximum(of_histogram.variance, round_separately((of_histogram.mean - excess) ** 2))
+
+
 def choose_residual_clip(config: BinsConfig, params: types.Params, public: Public) -> ResidualClip:
     """Choose the clip of residuals whose error is smallest, from what was released before.
 
@@ -180,6 +196,9 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     their mean without bias, but in a wide range its noise is far larger than this mean. So the
     estimate is shrunk, by as much as its noise asks for, towards what skewed numbers have on the
     side where the range is longer.
+
+    What skewed numbers have says little of a number that is mostly one value, such as a count that
+    is mostly 0. There the stated error of the excess is at least what the histogram leaves open.
     """
     center = _predictions_of_scores(config.response, public.initial_score)
     rows = estimate_num_rows_of_target_histogram(config, params, public)
@@ -212,6 +231,11 @@ def choose_residual_clip(config: BinsConfig, params: types.Params, public: Publi
     best = jnp.argmin(excess_variance + round_separately(noise_by_clip**2))
     misfit = round_separately((1 - weight_of_histogram) * jnp.asarray(_EXCESS_MISFIT))
     excess_squared_error = excess_variance + round_separately(misfit**2)
+    excess_squared_error = jnp.where(
+        jnp.max(counts) > np.float32(_MIN_SHARE_OF_SPIKE) * rows.num_rows,
+        jnp.maximum(excess_squared_error, _squared_error_of_histogram(of_histogram, excess)),
+        excess_squared_error,
+    )
     return ResidualClip(
         clip=jnp.asarray(RESIDUAL_CLIPS)[best],
         excess=excess[best],

@@ -138,7 +138,7 @@ def additive(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> types.Recipe | types.MultiProgramRecipe:
-    """A generalized additive model: the score of a row is the sum of one curve a column.
+    """A recipe of a generalized additive model: a row's score is the sum of one curve a column.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
@@ -320,7 +320,10 @@ def additive(
 
 
 def _default_learning_rate(response: types.Response) -> float:
-    """The largest learning rate of a vector, where `learning_rate` does not state it."""
+    """The largest learning rate of a vector by default.
+
+    It is for where `learning_rate` does not state it.
+    """
     if response.is_number:
         return _DEFAULT_LEARNING_RATE_OF_NUMBERS
     return _DEFAULT_LEARNING_RATE_OF_CLASSES
@@ -332,7 +335,7 @@ def _with_stated_fractions(
     marginals_fraction: ArrayLike | None,
     scores_fraction: ArrayLike | None,
 ) -> OneTimeDraws:
-    """The one-time draws of the rule, with the fractions of the budget that the caller states."""
+    """The rule's one-time draws, but with the budget fractions that the caller states."""
     if marginals_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
     if scores_fraction is not None:
@@ -343,7 +346,9 @@ def _with_stated_fractions(
 def _releases_vector_by_default(
     request: PrivacyRequest, response: types.Response, numbers_by_setting: Sequence[AutoNumbers]
 ) -> list[bool]:
-    """Whether rounds of each setting release a vector of all columns, without given resolutions.
+    """Whether the rounds of each setting release one vector of all columns by default.
+
+    It is for where the caller gives no resolutions.
 
     They do for two classes with a delta and many rows for its noise, where histograms say where
     rows are. From this strength of the signal on, one vector is better than its columns one by one.

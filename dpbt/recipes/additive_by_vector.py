@@ -110,7 +110,7 @@ def additive_recipe_by_vector(
 def column_indices_of_pairs(
     pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
 ) -> tuple[tuple[int, int], ...]:
-    """Look up the indices of the two columns of each pair in the domain.
+    """Look up the indices of the two columns of each declared pair, and check the pairs.
 
     Args:
         pairs: pairs of names of columns.

@@ -73,7 +73,7 @@ def auto(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> types.Recipe | types.MultiProgramRecipe:
-    """Boosted oblivious trees, with every number set from public quantities.
+    """A recipe of boosted oblivious trees, with every number set from public quantities.
 
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released.
     `auto_rule.choose_numbers` has the choices and their reasons.

@@ -109,7 +109,9 @@ def oblivious_recipe(
     learner_factory: TreeLearnerFactory = OBLIVIOUS_TREES,
     is_constant: bool = False,
 ) -> types.Recipe:
-    """Build a recipe of oblivious trees. The request is checked before, all other options here.
+    """Build a recipe of oblivious trees over the bins of a domain.
+
+    The request was checked before; all other options are checked here.
 
     Args:
         request: the checked arguments.
@@ -223,7 +225,7 @@ def _checked_structure(structure: TreeStructure) -> TreeStructure:
 
 
 def _tree_config(bins: BinsConfig, structure: TreeStructure) -> ObliviousConfig:
-    """The config of oblivious trees over the bins of a domain."""
+    """Make the config of oblivious trees from the config of bins and a tree structure."""
     return ObliviousConfig(
         **vars(bins),
         depth=structure.depth,

@@ -91,9 +91,9 @@ def draw_residual_sums_by_bin_group(
     *,
     config: AdditiveConfig,
 ) -> None:
-    """Draw the sum of residuals of each bin group, one vector of exact integers in grid units.
+    """Draw the noisy sums of residuals of all bin groups, as one vector.
 
-    The residual of two classes is y w.
+    The sums are exact integers in grid units before the noise. The residual of two classes is y w.
     """
     bins_config = config.bins
     num_cells = config.bin_and_cell_mask.shape[1]

@@ -44,7 +44,7 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
         return Value(self, name)
 
-    def look_up_bins(
+    def look_up_entries_of_bins(
         self, rows: Value, features: np.ndarray, table_of_feature: np.ndarray
     ) -> Value:
         """[N, S]: look up the entry of each row's bin in a table of entries by bin, for S features.
@@ -64,7 +64,7 @@ class Graph:
         if splits is None:
             return rows
         attribute, position = (np.asarray(field) for field in splits[3:5])
-        return self.look_up_bins(rows, attribute, position.astype(np.float32))
+        return self.look_up_entries_of_bins(rows, attribute, position.astype(np.float32))
 
     def leaf_values_by_descent(
         self,

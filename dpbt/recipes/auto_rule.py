@@ -295,7 +295,7 @@ NOISELESS_ATTRIBUTES_OF_TWO_CLASSES = (3, 4, 5, 6)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AutoNumbers:
+class AutoHyperparameters:
     """The hyperparameters that `auto` chooses; each may have axes of settings.
 
     See `oblivious_boost`.
@@ -318,7 +318,7 @@ class AutoNumbers:
     def has_histograms(self) -> bool:
         """Whether class histograms are drawn before the first round.
 
-        It is for the numbers of one setting.
+        It is for the hyperparameters of one setting.
         """
         return bool(self.one_time_draws.marginals_fraction > 0)
 
@@ -326,7 +326,7 @@ class AutoNumbers:
     def is_constant(self) -> bool:
         """Whether the model is a constant, because no tree moves a score.
 
-        It is for the numbers of one setting.
+        It is for the hyperparameters of one setting.
         """
         return bool(self.step == 0)
 
@@ -381,7 +381,7 @@ class ColumnCounts:
     num_fine: int
 
     @property
-    def are_fine(self) -> bool:
+    def are_nearly_all_fine(self) -> bool:
         """Whether nearly all columns are fine."""
         return self.num_fine >= MIN_SHARE_OF_FINE_COLUMNS * self.num_columns
 
@@ -393,7 +393,7 @@ def count_columns(domain: Domain) -> ColumnCounts:
     return ColumnCounts(num_columns=len(attributes), num_fine=sum(fine))
 
 
-def choose_numbers(
+def choose_hyperparameters(
     *,
     epsilon: float,
     rows: float,
@@ -403,7 +403,7 @@ def choose_numbers(
     max_rows_per_user: int = 1,
     response: types.Response = types.BINARY,
     constant_factor: float = 1.0,
-) -> AutoNumbers:
+) -> AutoHyperparameters:
     """Choose the rounds, steps, trees and budget shares of `auto` from public quantities alone.
 
     What decides is the strength of the signal (`signal_to_noise_strength`): n eps for Laplace
@@ -448,7 +448,7 @@ def choose_numbers(
             `SignalRule.min_signal_of_number`; 0 for a model that is never a constant.
     """
     if np.isinf(epsilon):
-        return _noiseless_numbers(response)
+        return _noiseless_hyperparameters(response)
     is_gaussian = delta > 0
     rule = GAUSSIAN_RULE if is_gaussian else LAPLACE_RULE
     signal = signal_to_noise_strength(
@@ -460,16 +460,16 @@ def choose_numbers(
     )
     has_mean = response.is_number and response.objective != "quantile"
     if has_mean and signal < constant_factor * rule.min_signal_of_number:
-        return _numbers_of_constant(signal, is_gaussian=is_gaussian)
+        return _hyperparameters_of_constant(signal, is_gaussian=is_gaussian)
 
     histogram_noise = math.sqrt(columns.num_columns) if is_gaussian else columns.num_columns
     has_histograms = histogram_noise / signal < rule.max_relative_histogram_noise
-    is_coarse = response == types.BINARY and not columns.are_fine
+    is_coarse = response == types.BINARY and not columns.are_nearly_all_fine
     rounds = _num_rounds(rule, signal, response, is_coarse=is_coarse)
     step = rule.step_totals.of_response(response) / math.sqrt(rounds)
     if is_coarse:
         step *= rule.coarse.step_share(signal)
-    return AutoNumbers(
+    return AutoHyperparameters(
         rounds=rounds,
         step=step,
         limit=float(max_move_of_leaf(step)),
@@ -525,13 +525,13 @@ def _one_time_draws(
     )
 
 
-def _numbers_of_constant(signal: float, *, is_gaussian: bool) -> AutoNumbers:
-    """The numbers of `auto` for a model that is a constant, the mean of a number.
+def _hyperparameters_of_constant(signal: float, *, is_gaussian: bool) -> AutoHyperparameters:
+    """The hyperparameters of a model that is a constant, the mean of a number.
 
     Its one tree moves no score.
     """
     target_fraction = TARGET_FRACTION_OF_CONSTANT
-    return AutoNumbers(
+    return AutoHyperparameters(
         rounds=1,
         step=0.0,
         limit=MAX_MOVE,
@@ -563,10 +563,10 @@ def max_move_of_leaf(step: Any) -> Any:
     return np.minimum(MAX_MOVE_IN_STEPS * step, MAX_MOVE)
 
 
-def _noiseless_numbers(response: types.Response) -> AutoNumbers:
-    """The numbers of `auto` where epsilon is infinite, so without privacy."""
+def _noiseless_hyperparameters(response: types.Response) -> AutoHyperparameters:
+    """The hyperparameters of `auto` where epsilon is infinite, so without privacy."""
     is_binary = response == types.BINARY
-    return AutoNumbers(
+    return AutoHyperparameters(
         rounds=NOISELESS_ROUNDS_OF_TWO_CLASSES if is_binary else NOISELESS_ROUNDS,
         step=NOISELESS_STEP,
         limit=NOISELESS_MAX_MOVE,
@@ -625,23 +625,23 @@ def _num_target_bins(signal: float, target_fraction: float, *, is_gaussian: bool
     return int(np.clip(num_bins, MIN_TARGET_BINS, MAX_TARGET_BINS))
 
 
-def choose_numbers_of_settings(
+def choose_hyperparameters_of_settings(
     request: PrivacyRequest,
     columns: ColumnCounts,
     response: types.Response,
     *,
     constant_factor: float = 1.0,
-) -> list[AutoNumbers]:
-    """Choose the numbers of `auto` for each setting of a request, in their order.
+) -> list[AutoHyperparameters]:
+    """Choose the hyperparameters of `auto` for each setting of a request, in their order.
 
     Args:
         request: the checked arguments.
         columns: how many there are, and how many of them are fine.
         response: what is predicted.
-        constant_factor: as `choose_numbers`.
+        constant_factor: as `choose_hyperparameters`.
     """
     return [
-        choose_numbers(
+        choose_hyperparameters(
             epsilon=float(epsilon),
             rows=float(rows),
             columns=columns,
@@ -655,26 +655,26 @@ def choose_numbers_of_settings(
     ]
 
 
-def stack_numbers_of_settings(
-    numbers_by_setting: Sequence[AutoNumbers], shape: tuple[int, ...]
-) -> AutoNumbers:
-    """Stack the numbers of all settings into arrays with the axes of the settings.
+def stack_hyperparameters_of_settings(
+    hyperparameters_by_setting: Sequence[AutoHyperparameters], shape: tuple[int, ...]
+) -> AutoHyperparameters:
+    """Stack the hyperparameters of all settings into arrays with the axes of the settings.
 
     Static parts are those of the first setting.
 
     Args:
-        numbers_by_setting: the numbers of each setting, whose static parts are the same as far as
-            they are read.
+        hyperparameters_by_setting: those of each setting, whose static parts are the same as far
+            as they are read.
         shape: the lengths of the axes.
     """
 
-    def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
-        return np.reshape([read_number(numbers) for numbers in numbers_by_setting], shape)
+    def of_settings(read_number: Callable[[AutoHyperparameters], Any]) -> np.ndarray:
+        return np.reshape([read_number(numbers) for numbers in hyperparameters_by_setting], shape)
 
     def of_draws(read_number: Callable[[OneTimeDraws], Any]) -> np.ndarray:
         return of_settings(lambda numbers: read_number(numbers.one_time_draws))
 
-    first = numbers_by_setting[0]
+    first = hyperparameters_by_setting[0]
     return dataclasses.replace(
         first,
         rounds=of_settings(lambda numbers: numbers.rounds),

@@ -138,7 +138,7 @@ class BinsLearnerFactory:
     make_learner: Callable[[BinsConfig], types.WeakLearner]
 
 
-def recipe_over_bins(
+def recipe_over_bins_with_clipped_weights(
     request: PrivacyRequest,
     task: BinsTask,
     *,

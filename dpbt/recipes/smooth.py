@@ -205,7 +205,7 @@ def lazybb_trees(
         raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     if request.is_tight:
         total_allowance = functools.partial(
-            allowance_by_better_accountant_for_splits, split_fraction=(1 - labels_share) / splits
+            allowance_with_less_noise_of_splits, split_fraction=(1 - labels_share) / splits
         )
     else:
         total_allowance = functools.partial(
@@ -278,7 +278,7 @@ def _voting_recipe(
     return build_recipe(request, parts, fractions=fractions, total_allowance=total_allowance)
 
 
-def allowance_by_better_accountant_for_splits(
+def allowance_with_less_noise_of_splits(
     request: PrivacyRequest, split_fraction: np.ndarray
 ) -> Allowance:
     """The whole budget of a request as an epsilon or as a rho, by which splits get less noise.

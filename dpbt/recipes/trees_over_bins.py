@@ -18,7 +18,7 @@ from dpbt.recipes.bins import (
     BinsLearnerFactory,
     BinsTask,
     OneTimeDraws,
-    recipe_over_bins,
+    recipe_over_bins_with_clipped_weights,
 )
 from dpbt.recipes.building import PrivacyRequest
 
@@ -129,7 +129,7 @@ def oblivious_recipe(
     has_histograms = bool(
         np.any(check_floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
     )
-    params = _checked_params_without_noise(
+    params = _checked_params_with_noise_unset(
         numbers,
         is_number=task.response.is_number,
         has_histograms=has_histograms,
@@ -142,7 +142,7 @@ def oblivious_recipe(
     def make_learner(bins: BinsConfig) -> types.WeakLearner:
         return learner_factory.make_learner(_tree_config(bins, structure))
 
-    return recipe_over_bins(
+    return recipe_over_bins_with_clipped_weights(
         request,
         task,
         one_time_draws=one_time_draws,
@@ -158,7 +158,7 @@ def oblivious_recipe(
     )
 
 
-def _checked_params_without_noise(
+def _checked_params_with_noise_unset(
     numbers: TreeNumbers, *, is_number: bool, has_histograms: bool, max_rounds: int
 ) -> ObliviousParams:
     """Check the numbers of the trees, and hold them in params whose noise is set later.

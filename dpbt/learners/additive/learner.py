@@ -122,7 +122,7 @@ def draw_residual_sums_by_bin_group(
     )
 
 
-def shape_changes_of_release(
+def shape_changes_before_momentum(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
     """Turn a round's noisy sums into a change of each bin's score, before momentum.
@@ -208,7 +208,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         name="additive",
         config=config,
         program=functools.partial(draw_residual_sums_by_bin_group, config=config),
-        hypothesis=functools.partial(shape_changes_of_release, config),
+        hypothesis=functools.partial(shape_changes_before_momentum, config),
         kind=kind_of_curves_of_all_columns(bins),
         response=bins.response,
         relation=bins.relation,

@@ -257,7 +257,7 @@ def add_shapes_to_graph(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: A
     place = graph.add_node("Min", rows.cast("INT64"), np.int64(bins - 1))
     if len(pairs):
         parts = shapes.parts[0].reshape(-1, MAX_BINS).astype(np.int64)
-        parts_of_rows = graph.look_up_bins(rows, pairs.reshape(-1), parts)
+        parts_of_rows = graph.look_up_entries_of_bins(rows, pairs.reshape(-1), parts)
         cells = graph.add_node(
             "Reshape", parts_of_rows, np.array([-1, len(pairs), 2], np.int64)
         ).sum(axis=2)

@@ -83,7 +83,7 @@ class HalfspaceConfig:
         return f"{under}, {self.calibration}, {self.normalized}, {self.features}"
 
 
-def check_table_allows_all_splits(table: Table) -> None:
+def check_splits_valid_and_all_allowed(table: Table) -> None:
     """Refuse a table whose bins or splits are invalid, or that forbids some of its splits.
 
     Raises:
@@ -140,7 +140,7 @@ HALFSPACES = model.HALFSPACES.with_training(
     example_table=lambda: Table(
         jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)
     ),
-    check_table=check_table_allows_all_splits,
+    check_table=check_splits_valid_and_all_allowed,
     prepare=project_rows_of_table_to_ball,
     prediction_input=lambda rows: rows.columns,
     bound=lambda halfspace: euclidean_length(halfspace.normal) * (1 + 2.0**-20),

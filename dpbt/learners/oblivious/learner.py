@@ -299,14 +299,14 @@ def make_leaves_monotone(
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
-        highest = _propagate_extreme_to_later_side(highest.reshape(shape), up, jnp.maximum)
+        highest = _propagate_extreme_in_direction(highest.reshape(shape), up, jnp.maximum)
         highest = highest.reshape(-1)
-        lowest = _propagate_extreme_to_later_side(lowest.reshape(shape), -up, jnp.minimum)
+        lowest = _propagate_extreme_in_direction(lowest.reshape(shape), -up, jnp.minimum)
         lowest = lowest.reshape(-1)
     return (highest + lowest) / 2
 
 
-def _propagate_extreme_to_later_side(
+def _propagate_extreme_in_direction(
     left_and_right: Array, direction: Array, max_or_min: Callable[[Array, Array], Array]
 ) -> Float32[Array, "A 2 B"]:
     """f32[A, 2, B]: set the side of a level that the direction points to, to the extreme of both.

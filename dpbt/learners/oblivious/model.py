@@ -148,7 +148,7 @@ def _add_oblivious_trees_to_graph(
     """
     feature, right, leaf = trees[:3]
     count, levels = feature.shape
-    bits = graph.look_up_bins(
+    bits = graph.look_up_entries_of_bins(
         rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64)
     )
     by_tree = graph.add_node("Reshape", bits, np.array([-1, count, levels], np.int64))

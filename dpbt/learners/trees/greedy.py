@@ -25,7 +25,7 @@ from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
     clamped_link_of_shares,
-    default_tree_settings,
+    default_tree_settings_with_alpha_one,
     leverage_of_clamped_edge,
     positive_leaf_shares_shrunk_to_parents,
 )
@@ -169,7 +169,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     read.
     """
     check_perspective_of_family(config.criterion)
-    usual = default_tree_settings(config.link, config.depth)
+    usual = default_tree_settings_with_alpha_one(config.link, config.depth)
     with_errors = config.calibrates_alpha and config.depth > 1
     return boundary.weak_learner(
         name="greedy_tree",

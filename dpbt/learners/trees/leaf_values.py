@@ -62,7 +62,7 @@ class TreeSettings(NamedTuple):
     smoothing: Numbers
 
 
-def default_tree_settings(link: LossFamily, depth: int) -> TreeSettings:
+def default_tree_settings_with_alpha_one(link: LossFamily, depth: int) -> TreeSettings:
     """The settings of trees that `bdpe` has by default, but with an alpha of 1 at every level."""
     clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
     return TreeSettings(

@@ -202,7 +202,7 @@ def _add_trees_to_graph(
     bin = np.arange(MAX_BINS)
     tables = (low[:, None] <= bin) & (bin <= high[:, None])
     tables[-1] = False
-    answers = graph.look_up_bins(rows, feature, tables.astype(np.int64))
+    answers = graph.look_up_entries_of_bins(rows, feature, tables.astype(np.int64))
     table_of_node = graph.add_constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
 
     def goes_right(node: Value) -> Value:

@@ -30,7 +30,7 @@ from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
     clamped_link_of_shares,
-    default_tree_settings,
+    default_tree_settings_with_alpha_one,
     leverage_of_clamped_edge,
     positive_leaf_shares_shrunk_to_parents,
 )
@@ -149,7 +149,7 @@ def draw_splits_and_leveraged_leaf_values(
     )
 
 
-def tree_of_release(
+def tree_of_release_with_clamped_leaves(
     config: GreedyTreeConfig, release: Release, params: PublishedTreeParams, public: Public
 ) -> Tree:
     """Build the tree of a release, with its noisy leaf values clamped to their range.
@@ -195,12 +195,12 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     value by one step.
     """
     check_perspective_of_family(config.criterion)
-    usual = default_tree_settings(config.link, config.depth)
+    usual = default_tree_settings_with_alpha_one(config.link, config.depth)
     return boundary.weak_learner(
         name="published_greedy_tree",
         config=PublishedTreeConfig(**vars(config)),
         program=functools.partial(draw_splits_and_leveraged_leaf_values, config=config),
-        hypothesis=functools.partial(tree_of_release, config),
+        hypothesis=functools.partial(tree_of_release_with_clamped_leaves, config),
         kind=TREES,
         fractions=tree_budget_fraction_by_group(0.5, None),
         make_params=functools.partial(greedy_tree_params, usual),

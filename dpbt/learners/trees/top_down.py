@@ -270,7 +270,9 @@ def _draw_leaf_labels(
     )
 
 
-def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> Tree:
+def tree_of_release_with_sign_leaves(
+    config: TopDownConfig, release: types.Release, *_: Any
+) -> Tree:
     """Build the tree of a release, whose leaves are its labels +1 or -1.
 
     Nodes that no draw split stay unsplit.
@@ -311,7 +313,7 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
         name="top_down_tree",
         config=config,
         program=functools.partial(_draw_leaf_split_pairs_and_labels, config=config),
-        hypothesis=functools.partial(tree_of_release, config),
+        hypothesis=functools.partial(tree_of_release_with_sign_leaves, config),
         kind=TREES,
         fractions=top_down_budget_fraction_by_group(0.5),
         relation=config.relation,

@@ -18,7 +18,7 @@ import numpy as np
 import dpbt
 from dpbt import recipes, tuning
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
-from dpbt.models.measures import log_loss_of_two
+from dpbt.models.measures import log_loss_of_two_classes
 from dpbt.privacy import keys
 from dpbt.recipes.auto_rule import (
     AutoHyperparameters,
@@ -299,7 +299,7 @@ def _predict_best_in_hindsight(trial: Trial) -> Predictions:
 
     def test_loss(predictions: Predictions) -> float:
         assert predictions.probability is not None
-        return log_loss_of_two(target, predictions.probability)
+        return log_loss_of_two_classes(target, predictions.probability)
 
     fits = (_predict_boosted(trial, recipe, max_rounds) for recipe in candidates)
     return min(fits, key=test_loss)

@@ -50,7 +50,7 @@ def black_box_lower_bound(
         neighbour: likewise. The result of an audit of two private tables is itself private.
         view: the released output -> numbers.
         claim: (epsilon, delta) that the learner states.
-        num_runs: how many, at least 80; half of them on each table.
+        num_runs: how many, half of them on each of the two tables; fewer than 80 count as 80.
         seed: the seed of the first run.
         confidence: in (0, 1).
     """

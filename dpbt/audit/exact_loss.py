@@ -32,7 +32,10 @@ from dpbt.training.table_preparation import without_domain
 from dpbt.types import AnyArray, Array, Recipe, Table, Transcript
 
 ROUNDING = 1e-4
-"""A loss L in float32 may be above the truth by `ROUNDING` (1 + L)."""
+"""A loss L in float32 may be above the truth by `ROUNDING` (1 + L).
+
+`mechanism_types.ROUNDING` is something else: a factor of noise.
+"""
 
 MEMORY_BYTES = 256 * 2**20
 """About how much memory the neighbours take that are compared side by side."""
@@ -118,7 +121,7 @@ def exact_lower_bound(
         key: one typed key.
         neighbours: from `neighbours`.
         recipe: one setting; its `rows` must cover the largest neighbour.
-        num_runs: how many, at least 8, half of them on each of the two tables.
+        num_runs: how many, half of them on each of the two tables; fewer than 8 count as 8.
         confidence: in (0, 1).
 
     Raises:

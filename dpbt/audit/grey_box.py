@@ -686,7 +686,7 @@ def grey_box_lower_bound(
         nonadaptive: whether the caller knows that no draw's value, noise or number of places
             follows from earlier outputs. Where all draws that distinguish the tables are Gaussian,
             mu is then the root of the sum of squares of their changes in deviations, for certain.
-        num_runs: how many, at least 8; half of them on each table.
+        num_runs: how many, half of them on each of the two tables; fewer than 8 count as 8.
         seed: the seed of the first run.
         confidence: in (0, 1).
     """

@@ -7,8 +7,9 @@ An author writes a weak learner once, as a program that requests its random draw
         noise = mechanisms.discrete_laplace
         draw("leaf", noise, sums, sensitivity=GRID, moved_outputs=1, theorem="T1")
 
-A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. A program
-reads a `View`. `run_program` runs it, and takes a function that answers each draw:
+A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. The other
+arguments of a program are the fields of a `View`. `run_program` runs a program on a view, and takes
+a function that answers each draw:
 `program_interpreters` has six of them. So an audit and the ledger read the very code that a fit
 runs. `run_program` ignores what the program returns.
 """
@@ -94,7 +95,8 @@ class DrawSpec:
             program states none. A description holds its shapes instead.
         to_statistic: as `RowSum` has it; None if the program states no `RowSum`.
         public_inputs: as `RowSum` has them.
-        scale: the scale of the mechanism's noise.
+        scale: the scale of the mechanism's noise. `Draw` puts the sensitivity here, and
+            `run_program` multiplies it by the multiplier of the budget before it answers the draw.
         max_sensitivity: the largest sensitivity, in the norm of the mechanism; public, and
             independent of every release.
         has_stated_scale: whether the program states the scale; if not, `scale` is a sensitivity
@@ -287,7 +289,8 @@ class Draw:
                 earlier releases. The ledger shows it.
             scale: public, the scale itself instead of a multiplier, for draws that never read the
                 rows and for noise that the author states as a number.
-            num_payments: the number of payments for each time that it takes place.
+            num_payments: how often the budget pays for one time that it takes place: 1, or the
+                number of nodes for a draw at all nodes of a level that is priced node by node.
             releases: what it publishes, in words.
             unit: the unit of the sensitivity, in words.
 

@@ -71,9 +71,10 @@ def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
     """Refuse a draw that reads rows in any other way than by int32 sums over them."""
     dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.private_input)}
     if spec.to_statistic is None or dtypes != {"int32"}:
+        what = "no boundary.RowSum" if spec.to_statistic is None else f"sums of {sorted(dtypes)}"
         raise ValueError(
-            f"the draw {spec.site!r} is of no boundary.RowSum of int32, got {sorted(dtypes)}: it "
-            "has no sums over rows"
+            f"the draw {spec.site!r} is of {what}, but a table in blocks needs a "
+            "boundary.RowSum of int32"
         )
     if spec.mechanism.name not in mechanisms.BY_NAME:
         raise ValueError(

@@ -65,8 +65,9 @@ def settings_by_program(
         values = {name: array[setting_index].item() for name, array in broadcast.items()}
         recipe = make(**values, **options)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
+            shape = f" of settings of shape {recipe.shape}" if isinstance(recipe, Recipe) else ""
             raise ValueError(
-                f"make must return the recipe of one setting, got {type(recipe).__name__}"
+                f"make must return the recipe of one setting, got {type(recipe).__name__}{shape}"
             )
         members.setdefault(recipe_compilation_signature(recipe), []).append((recipe, setting_index))
     return [

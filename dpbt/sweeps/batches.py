@@ -101,8 +101,8 @@ class SharedInputs(NamedTuple):
 
     Attributes:
         table: N rows.
-        train: bool[F, N].
-        test: bool[F, N].
+        train: bool[E, N].
+        test: bool[E, N].
         key_words: the words of the task's key.
         rounds: i32[].
     """

@@ -29,8 +29,8 @@ class Task(NamedTuple):
         name: the name of its files, and of its keys. It is a file name: no slashes, no leading dot.
         table: N rows, host or device arrays. It may have any target that the recipes learn, and
             weights.
-        train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
-        test: bool[F, N], the rows to test on.
+        train: bool[E, N], the rows to train on in each of E evaluations, such as folds.
+        test: bool[E, N], the rows to test on.
         arguments: public facts of the table for the maker of recipes, such as `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
             (`table_preparation.keep_first_present_rows`).
@@ -73,7 +73,7 @@ def _check_task(task: Any) -> None:
     if not num_evaluations or any(
         mask.dtype != bool or mask.shape != (num_evaluations, *rows) for mask in masks
     ):
-        raise ValueError(f"train and test of task {task.name!r} must be bool[F, N]")
+        raise ValueError(f"train and test of task {task.name!r} must be bool[E, N]")
 
 
 def _check_file_name(owner: str, name: Any) -> None:

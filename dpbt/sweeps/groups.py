@@ -100,7 +100,10 @@ def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
     """
     recipe = sweep.make(**setting, **task.arguments)
     if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
-        raise ValueError(f"make must return the recipe of one setting, got {type(recipe).__name__}")
+        shape = f" of settings of shape {recipe.shape}" if isinstance(recipe, Recipe) else ""
+        raise ValueError(
+            f"make must return the recipe of one setting, got {type(recipe).__name__}{shape}"
+        )
     domains.check_same_domain(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
     return table_preparation.without_domain(recipe)
 

@@ -62,7 +62,9 @@ def check_table(table: object) -> None:
             is shown.
     """
     if isinstance(table, BlockTable):
-        raise ValueError("a table in blocks is learned from by dpbt.fit alone")
+        raise ValueError(
+            "only dpbt.fit learns from a table in blocks; give a table of dpbt.table here"
+        )
     if not isinstance(table, Table):
         raise ValueError(f"expected a table, as dpbt.table makes it, got {type(table).__name__}")
     weight = () if table.weight is None else (table.weight,)
@@ -330,7 +332,10 @@ def check_withheld_sites(recipe: Recipe) -> None:
         return
     sites = {site for phase in recipe.learner.phases for site in sites_of_phase(recipe, phase)}
     if unknown := set(recipe.learner.withheld) - sites:
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
+        raise ValueError(
+            f"the learner withholds {sorted(unknown)}, which it does not draw; its sites are "
+            f"{sorted(sites)}"
+        )
 
 
 def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:

@@ -1,8 +1,8 @@
 """`fit`: the entry to a run for every recipe and every table.
 
-It checks its input on the host, and lets a filter pay. It chooses how the rounds run: in one
-compiled program on a table in memory, side by side where they do not wait for each other, or in
-passes over a table in blocks.
+It checks its input on the host, and lets a filter pay. It chooses how a run is compiled: for
+a table in memory as one program, or as three (`staged_run`), with rounds side by side where they do
+not wait for each other; for a table in blocks as passes over its rows.
 """
 
 from __future__ import annotations  # so that help() shows the types by their names
@@ -273,7 +273,7 @@ def _round_reporter(
 
 
 MIN_ROUNDS_OF_PROGRAM = 128
-"""The rounds that a program has room for, at least. Recipes that set their own have at most 128."""
+"""The rounds that a program has room for, at least: the most that pure recipes of `auto` have."""
 
 _MAX_BYTES_OF_ROOM = 2**26
 """A program has room for as many rounds only if what they release has at most so many bytes."""

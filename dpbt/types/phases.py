@@ -85,7 +85,7 @@ class PreparedRows(Protocol):
 
 
 LearnerRows = Any
-"""The `PreparedRows` rows of one learner, with all the fields of its own class."""
+"""The `PreparedRows` of one learner, with all the fields of its own class."""
 
 
 class Public(NamedTuple):

@@ -37,7 +37,8 @@ class Recipe(HoldsFunctions):
     Attributes:
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
             (replace-one).
-        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        delta: the delta of the guarantee; 0 for a pure one. It is f64[] as `dpbt.recipes` makes it,
+            so that the ledger shows what was asked for.
         relation: the neighbouring relation of the guarantee.
         max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
             person together.

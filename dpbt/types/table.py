@@ -75,7 +75,7 @@ class Table(NamedTuple):
         declared: u32[2]: a public fingerprint of the declared classes or range
             (`kinds.target_fingerprint`), which must be the recipe's. None if undeclared.
         rows_per_user: the largest number of rows present of one user, where ids identified the
-            users; the recipe's `max_rows_per_user` must be the same. None for rows without ids.
+            users; the recipe's `max_rows_per_user` must be at least this. None without ids.
         domain: the public domain that encoded the rows. `fit`, `boost` and prediction compare it
             with that of the recipe or of the model. It is static in traced programs, so JAX traces
             a program of your own again for another domain; tables with `domain=None` share one

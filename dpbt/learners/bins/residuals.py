@@ -59,12 +59,12 @@ def max_sums_changed_by_row(config: BinsConfig, num_partitions: int) -> int:
     """The largest number of residual sums that one row changes between neighbouring tables.
 
     Each of the partitions has the sums of its parts, of which a row is in one.
-
-    Each of the partitions has the sums of its parts, of which a row is in one.
     """
-    max_norm = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
+    # Residuals of a row are whole, and their L1 norm, or their squared L2 norm, bounds how many of
+    # them are not 0.
+    max_nonzero_residuals = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
     max_sums_of_row = (
-        min(config.response.num_classes, max_norm) if config.response.score_axes else 1
+        min(config.response.num_classes, max_nonzero_residuals) if config.response.score_axes else 1
     )
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 

@@ -5,8 +5,8 @@ splits are public: they follow from the domain, from a seed, and from what a pro
 The only statistic of a round is, for each leaf, the sum of y w over its rows. With several classes,
 and for a number, it is the sum of the clipped residuals.
 
-Oblivious trees draw two things once: histograms before the first round (`prologue`), and how many
-rows have which score after the last (`epilogue`).
+Two things may be drawn once (`bins.one_time`): histograms before the first round and, after the
+last, how many rows of each class have which score, or for a number sums of final residuals.
 """
 
 import functools
@@ -328,8 +328,9 @@ def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
 
     It is for boosting with clipped weights.
 
-    Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
-    `weighting.residuals` where the response is not one of two classes): a round costs what the
+    Guarantee, under `config.relation`, with weights that each depend on their own row alone
+    (`weighting.clipped_mirror`, or `weighting.residuals` where the response is not one of two
+    classes): a round costs what the
     mechanism costs at `leaf_sum_sensitivity`. The prologue costs what it costs at
     `class_histograms_sensitivity`, and for a number at that of one histogram. All statistics are
     exact integers. The splits cost nothing: they follow from the domain, the seed, the number of

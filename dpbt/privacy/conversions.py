@@ -203,7 +203,7 @@ def advanced_composition_epsilon(draws: Iterable[EqualDraws], delta: float) -> f
 
 
 class DrawGroup(NamedTuple):
-    """Draws of one cost.
+    """Draws that all have the same cost.
 
     Attributes:
         num_draws: how many draws there are.

@@ -394,7 +394,9 @@ def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
 
 
 def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = None) -> Array:
-    """Fold a sequence of words, and a text if given, into a key; return the child key.
+    """Fold a sequence of words, and a text if given, into a key.
+
+    The child key is returned.
 
     The length is folded in first, then word after word.
 

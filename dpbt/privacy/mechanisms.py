@@ -256,7 +256,7 @@ class Scores(NamedTuple):
 
 
 def behind_best(values: Array, allowed: Bool[Array, "... K"] | None = None) -> Scores:
-    """Subtract the best allowed score of its draw from each score; return pairs of float32.
+    """Subtract the best allowed score of its draw from each score, as pairs of float32.
 
     Selections read differences alone, so the law is the same. The pair is off by at most 2^-48 of
     the difference.

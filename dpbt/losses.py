@@ -23,7 +23,12 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
-from dpbt.common.arithmetic import LN2, log_probability, matsushita_probability, square_probability
+from dpbt.common.arithmetic import (
+    LN2,
+    log_loss_probability,
+    matsushita_loss_probability,
+    square_loss_probability,
+)
 from dpbt.common.validate import check_interval, show_value
 from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
@@ -73,7 +78,7 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         surrogate=surrogate,
         perspective=perspective,
         smoothness=_smoothness_of_m_alpha(alpha),
-        probability=matsushita_probability,
+        probability=matsushita_loss_probability,
     )
 
 
@@ -98,7 +103,7 @@ square = ProperLoss(
     name="square",
     bayes_risk=lambda u: 4 * u * (1 - u),
     link=lambda u: 8 * u - 4,
-    inverse_link=square_probability,
+    inverse_link=square_loss_probability,
     surrogate=lambda z: jnp.where(jnp.abs(z) <= 4, (z - 4) ** 2 / 16, jnp.maximum(-z, 0)),
     perspective=lambda w1, w0: 4 * _ratio_or_zero(w1 * w0, w1 + w0),
     smoothness=1 / 8,
@@ -116,7 +121,7 @@ log = ProperLoss(
     name="log",
     bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / LN2,
     link=lambda u: jnp.log2(u / (1 - u)),
-    inverse_link=log_probability,
+    inverse_link=log_loss_probability,
     surrogate=lambda z: jnp.logaddexp(-z * LN2, 0) / LN2,
     perspective=_log_perspective,
     smoothness=LN2 / 4,

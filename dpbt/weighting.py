@@ -12,7 +12,7 @@ from dpbt.common.arithmetic import (
     multiply_by_reciprocal,
     portable_exp,
     round_separately,
-    softmax,
+    softmax_in_bits,
     sum_in_order,
 )
 from dpbt.common.devices import vary_like
@@ -177,7 +177,7 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             residual = jnp.clip(multiply_by_reciprocal(table.target - score, unit), -cap, cap)
             return WeightsAndCap(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
         classes = jnp.arange(response.num_classes, dtype=jnp.uint8)[:, None]
-        residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
+        residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax_in_bits(score)
         if norm == "l1":
             length = sum_in_order(jnp.abs(residual))
         else:

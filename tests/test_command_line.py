@@ -22,7 +22,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import audit as audits
 from dpbt.common.progress import Progress, show_progress
-from dpbt.common.storage import checksum_of_json
+from dpbt.common.storage import sha256_of_json_without_checksum
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.owners.cli import compilation_cache as cached
@@ -193,7 +193,9 @@ def test_an_evaluation_counts_the_rows_with_a_label(working_folder, capsys, name
 def test_models_that_vote_state_scores(working_folder, capsys):
     content = json.loads(Path("model.json").read_text())
     content |= {"probability": None, "reason": "a vote"}
-    Path("vote.json").write_text(json.dumps({**content, "checksum": checksum_of_json(content)}))
+    Path("vote.json").write_text(
+        json.dumps({**content, "checksum": sha256_of_json_without_checksum(content)})
+    )
     header, labels, scores = printed_predictions(capsys, "predict", "vote.json", "odd.csv")
     assert header == ["class", "score"]
     assert [label == "ill, or worse" for label in labels] == (scores[:, 0] > 0).tolist()

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int32
 
 from dpbt.public_types import AnyArray
 
@@ -125,7 +125,7 @@ def mean_in_order(items: AnyArray) -> AnyArray:
     return round_separately(sum_in_order(items) * np.float32(1 / len(items)))
 
 
-def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
+def softmax_in_bits(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
     """f32[K, ...]: the share of each class in 2^score, for scores in bits.
 
     The first axis is that of the classes. Shares are in [0, 1] however numbers are rounded.
@@ -195,7 +195,7 @@ def portable_exp2(x: AnyArray) -> AnyArray:
 
     It is 0 below -126, and infinite from 128 on.
     """
-    if _is_wide(x):
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).exp2(x)
     xp = array_namespace(x)
     bounded = clamp(x, _MIN_EXPONENT, _MAX_EXPONENT)
@@ -209,7 +209,7 @@ def portable_exp(x: AnyArray) -> AnyArray:
 
     It is 0 below -87, and infinite from 89 on.
     """
-    if _is_wide(x):
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).exp(x)
     xp = array_namespace(x)
     lowest, highest = np.float32(_MIN_EXPONENT * LN2), np.float32(_MAX_EXPONENT * LN2)
@@ -226,12 +226,12 @@ def portable_log2(x: AnyArray) -> AnyArray:
 
     x is a normal positive float32.
     """
-    if _is_wide(x):
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).log2(x)
     xp = array_namespace(x)
 
     # x = mantissa 2^exponent with a mantissa in [sqrt(1/2), sqrt(2)).
-    exponent = (_bits_of_float(x) - np.int32(_SQRT_HALF_BITS)) >> np.int32(_MANTISSA_BITS)
+    exponent = (_int32_bits_of_float32(x) - np.int32(_SQRT_HALF_BITS)) >> np.int32(_MANTISSA_BITS)
     mantissa = _times_power_of_two(x, -exponent)
 
     # log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), by its series.
@@ -246,7 +246,7 @@ def portable_log(x: AnyArray) -> AnyArray:
 
     x is a normal positive float32.
     """
-    if _is_wide(x):
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).log(x)
     return round_separately(portable_log2(x) * np.float32(LN2))
 
@@ -256,7 +256,7 @@ def portable_sigmoid(x: AnyArray) -> AnyArray:
     return 1 / (1 + round_separately(portable_exp(-x)))
 
 
-def _is_wide(x: AnyArray) -> bool:
+def _has_more_bits_than_float32(x: AnyArray) -> bool:
     """Whether numbers have more bits than float32.
 
     Numbers of Python and those of NumPy's default type do.
@@ -288,10 +288,10 @@ def _times_power_of_two(mantissa: AnyArray, exponent: AnyArray) -> AnyArray:
 
 def _power_of_two(exponent: AnyArray) -> AnyArray:
     """2^exponent as float32, for i32 exponents in -126..127."""
-    return _float_of_bits((exponent + np.int32(_EXPONENT_BIAS)) << np.int32(_MANTISSA_BITS))
+    return _float32_of_int32_bits((exponent + np.int32(_EXPONENT_BIAS)) << np.int32(_MANTISSA_BITS))
 
 
-def _bits_of_float(x: AnyArray) -> AnyArray:
+def _int32_bits_of_float32(x: AnyArray) -> Int32[AnyArray, "..."]:
     """i32[...]: the bits of each float32 as an integer."""
     if array_namespace(x) is np:
         return np.asarray(x, np.float32).view(np.int32)
@@ -300,7 +300,7 @@ def _bits_of_float(x: AnyArray) -> AnyArray:
     return jax.lax.bitcast_convert_type(x, np.int32)
 
 
-def _float_of_bits(bits: AnyArray) -> AnyArray:
+def _float32_of_int32_bits(bits: AnyArray) -> Float32[AnyArray, "..."]:
     """f32[...]: the float32 that has the bits of each i32 number."""
     if array_namespace(bits) is np:
         return np.asarray(bits, np.int32).view(np.float32)
@@ -322,7 +322,7 @@ def multiply_by_reciprocal(items: AnyArray, divisor: AnyArray) -> AnyArray:
 # The probability of a score, by loss.
 
 
-def matsushita_probability(z: AnyArray) -> AnyArray:
+def matsushita_loss_probability(z: AnyArray) -> AnyArray:
     """(1 + z / sqrt(4 + z^2)) / 2, the inverse link of Matsushita's loss.
 
     Negative scores take a form without cancellation, so that small probabilities stay distinct.
@@ -334,12 +334,12 @@ def matsushita_probability(z: AnyArray) -> AnyArray:
     return xp.where(z < 0, below, 1 - below)
 
 
-def log_probability(z: AnyArray) -> AnyArray:
+def log_loss_probability(z: AnyArray) -> AnyArray:
     """1 / (1 + 2^-z), the inverse link of the log loss in bits."""
     with np.errstate(over="ignore"):
         return 1 / (1 + portable_exp2(-z))
 
 
-def square_probability(z: AnyArray) -> AnyArray:
+def square_loss_probability(z: AnyArray) -> AnyArray:
     """(z + 4) / 8 in [0, 1], the inverse link of the square loss."""
     return clamp((z + 4) / 8, 0, 1)

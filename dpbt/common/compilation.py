@@ -90,7 +90,7 @@ def short_programs_kept_on_disk() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _while_compiling() -> Iterator[None]:
-    """A scope for a call that compiles its program."""
+    """A scope to compile in: no garbage collection, and short programs are kept on disk."""
     with paused_garbage_collection(), short_programs_kept_on_disk():
         yield
 

@@ -491,7 +491,7 @@ def parse_json(text: bytes, description: str) -> Any:
     try:
         return json.loads(
             text.decode("utf-8"),
-            object_pairs_hook=_object_of_distinct_names,
+            object_pairs_hook=_dict_refusing_repeated_names,
             parse_constant=_refuse_non_json_number,
         )
     except UnicodeDecodeError:  # its message would show a byte, perhaps of a private file
@@ -535,8 +535,9 @@ def read_record(
     try:
         content = parse_json(path.read_bytes(), description)
         is_object = isinstance(content, dict)
-        is_intact = is_object and content.get("checksum") == checksum_of_json(content)
-    except ValueError:  # `checksum_of_json` raises it, too, for content that it takes no sum of
+        checksum = sha256_of_json_without_checksum(content) if is_object else None
+        is_intact = is_object and content.get("checksum") == checksum
+    except ValueError:  # also raised by the checksum, for content that it takes no sum of
         raise ValueError(f"{path}: not {description}, or cut off; {remedy}") from None
     expected = {"format": format_name, "format_version": format_version}
     if not isinstance(content, dict) or any(
@@ -556,17 +557,17 @@ def encode_record(content: msgspec.Struct, *, format_name: str, format_version: 
     It is the text of a file that `read_record` reads.
 
     Raises:
-        ValueError: as `checksum_of_json`.
+        ValueError: as `sha256_of_json_without_checksum`.
     """
     plain = {
         "format": format_name,
         "format_version": format_version,
         **msgspec.to_builtins(content),
     }
-    return json.dumps({**plain, "checksum": checksum_of_json(plain)}).encode("ascii")
+    return json.dumps({**plain, "checksum": sha256_of_json_without_checksum(plain)}).encode("ascii")
 
 
-def checksum_of_json(content: Mapping[str, Any]) -> str:
+def sha256_of_json_without_checksum(content: Mapping[str, Any]) -> str:
     """The SHA-256 of JSON content without its entry "checksum".
 
     It is that of the text without blanks. The order of names counts, because the order of a
@@ -583,7 +584,7 @@ def checksum_of_json(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _object_of_distinct_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+def _dict_refusing_repeated_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
     """Make a dictionary of a JSON object, and refuse a name that occurs twice.
 
     Raises:

@@ -34,9 +34,9 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe
 
 PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
-    "matsushita": arithmetic.matsushita_probability,
-    "log": arithmetic.log_probability,
-    "square": arithmetic.square_probability,
+    "matsushita": arithmetic.matsushita_loss_probability,
+    "log": arithmetic.log_loss_probability,
+    "square": arithmetic.square_loss_probability,
 }
 """By the name of a loss in files, the function from scores f32[N] to probabilities f32[N]."""
 
@@ -229,7 +229,7 @@ def probabilities_of_scores(about: Any, scores: AnyArray) -> Float32[AnyArray, "
     if callable(about.probability):
         return about.probability(scores)
     if about.probability == "softmax":
-        return arithmetic.softmax(scores.T).T
+        return arithmetic.softmax_in_bits(scores.T).T
     return PROBABILITIES[about.probability](scores)
 
 

@@ -215,7 +215,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits_users: bool = msgspec.field(default=False, name="limited")
 
     @property
-    def _run_count_law(self) -> conversions.RunCountLaw:
+    def _run_count_law_or_one_run(self) -> conversions.RunCountLaw:
         """The law of the number of runs of a choice.
 
         Without a choice there is exactly one run.
@@ -261,7 +261,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         The best of several runs costs 2 + eta times that of one run (docs/privacy.md, T1).
         """
-        return conversions.best_run_pure_epsilon(self.run_cost().epsilon, self._run_count_law)
+        return conversions.best_run_pure_epsilon(
+            self.run_cost().epsilon, self._run_count_law_or_one_run
+        )
 
     @property
     def rho(self) -> float:
@@ -374,10 +376,12 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 [conversions.EqualDraws(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
-            return conversions.best_run_zcdp_epsilon(cost.rho, delta, self._run_count_law)
+            return conversions.best_run_zcdp_epsilon(
+                cost.rho, delta, self._run_count_law_or_one_run
+            )
         if self.choice is not None and not self.gaussian:
             return math.inf
-        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count_law)
+        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count_law_or_one_run)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
         """The epsilon at a delta by one accountant.
@@ -441,7 +445,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         events: list[DpEvent] = [
             dp_event.SelfComposedDpEvent(
-                _dp_event_of_line(line, as_zcdp=not has_additive_noise_alone), line.count
+                _dp_event_of_one_payment(line, as_zcdp=not has_additive_noise_alone), line.count
             )
             for line in costly_lines
         ]
@@ -693,7 +697,7 @@ def _table_cells_of_line(line: Line) -> tuple[str, ...]:
     )
 
 
-def _dp_event_of_line(line: Line, *, as_zcdp: bool) -> DpEvent:
+def _dp_event_of_one_payment(line: Line, *, as_zcdp: bool) -> DpEvent:
     """Convert one payment of a ledger line to an event of dp_accounting.
 
     Args:

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.privacy.conversions import bisect_from_zero
+from dpbt.privacy.conversions import bisect_largest_true_from_zero
 
 CONFIDENCE = 0.95
 """The confidence of a bound by default."""
@@ -226,7 +226,7 @@ def _largest_refuted_epsilon(is_refuted: Callable[[float], bool], max_epsilon: f
     """
     if not is_refuted(0.0):
         return 0.0
-    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_epsilon).low
+    return bisect_largest_true_from_zero(is_refuted, num_halvings=40, max_number=max_epsilon).low
 
 
 class RunScores(NamedTuple):
@@ -247,7 +247,7 @@ class RunScores(NamedTuple):
         first, rest = zip(on_table, on_neighbour, strict=True)
         return RunScores(*first), RunScores(*rest)
 
-    def in_direction(self, sign: int) -> "RunScores":
+    def exchange_tables_if_negative(self, sign: int) -> "RunScores":
         """Exchange the two tables and negate the scores if the sign is -1.
 
         For sign 1 the scores stay as they are. Scores are negated with the exchange, so that they
@@ -306,8 +306,8 @@ def epsilon_and_mu_lower_bounds(
     """
     directions = [
         _lower_bounds_in_one_direction(
-            scores_to_choose_thresholds.in_direction(sign),
-            scores_to_test.in_direction(sign),
+            scores_to_choose_thresholds.exchange_tables_if_negative(sign),
+            scores_to_test.exchange_tables_if_negative(sign),
             delta=delta,
             confidence=confidence,
             are_log_likelihood_ratios=are_log_likelihood_ratios,

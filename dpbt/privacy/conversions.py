@@ -72,7 +72,9 @@ class Bracket(NamedTuple):
     high: Any
 
 
-def bisect(condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
+def bisect_largest_true(
+    condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: int
+) -> Bracket:
     """Bisect for the largest number at which a condition is true, and return the last bracket.
 
     Args:
@@ -89,7 +91,7 @@ def bisect(condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: i
     return Bracket(low=low, high=high)
 
 
-def bisect_from_zero(
+def bisect_largest_true_from_zero(
     condition: Callable[[float], Any], *, num_halvings: int, max_number: float = math.inf
 ) -> Bracket:
     """Bisect from 0 on for the largest number at which a condition is true.
@@ -105,7 +107,7 @@ def bisect_from_zero(
     low, high = 0.0, 1.0
     while condition(high) and high < max_number:
         low, high = high, 2 * high
-    bracket = bisect(condition, low, high, num_halvings)
+    bracket = bisect_largest_true(condition, low, high, num_halvings)
     return Bracket(low=float(bracket.low), high=float(bracket.high))
 
 
@@ -201,7 +203,7 @@ def advanced_composition_epsilon(draws: Iterable[EqualDraws], delta: float) -> f
 
 
 class DrawGroup(NamedTuple):
-    """Draws of one cost.
+    """Draws that all have the same cost.
 
     Attributes:
         num_draws: how many draws there are.
@@ -236,7 +238,7 @@ def max_epsilon_per_draw(
         ]
         return advanced_composition_epsilon(draws, delta) <= total_epsilon
 
-    by_advanced = float(bisect(is_within_total, 0.0, total_epsilon, 80).low)
+    by_advanced = float(bisect_largest_true(is_within_total, 0.0, total_epsilon, 80).low)
     by_basic = total_epsilon / math.fsum(
         group.num_draws * group.epsilon_multiple for group in groups
     )
@@ -279,7 +281,7 @@ def _log_of_best_order_minus_one(is_order_too_low: Callable[[Any], Any]) -> Any:
     Args:
         is_order_too_low: (x) -> whether the best order is above 1 + e^x.
     """
-    return bisect(is_order_too_low, -25.0, 25.0, 80).low
+    return bisect_largest_true(is_order_too_low, -25.0, 25.0, 80).low
 
 
 def _epsilon_offset_of_order(x: Any, log_inverse_delta: Any) -> Any:
@@ -363,7 +365,9 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
     low, high = np.zeros(finite_epsilon.shape), np.ones(finite_epsilon.shape)
     while np.any(is_too_low := gdp_delta(finite_epsilon, high) < max_delta):
         high = np.where(is_too_low, 2 * high, high)
-    max_mu = bisect(lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80).low
+    max_mu = bisect_largest_true(
+        lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80
+    ).low
     return np.where(np.isfinite(epsilon), max_mu, epsilon)
 
 
@@ -483,7 +487,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     max_delta = delta * (1 - _GDP_SLACK / 2)
     if gdp_delta(0.0, mu) <= max_delta:
         return 0.0
-    return bisect_from_zero(
+    return bisect_largest_true_from_zero(
         lambda epsilon: gdp_delta(epsilon, mu) > max_delta, num_halvings=60
     ).high
 
@@ -546,7 +550,7 @@ def run_count_law_of_mean(mean: float, eta: float = 0.0) -> RunCountLaw:
     def is_mean_reached(log_gamma: float) -> bool:
         return RunCountLaw(gamma=math.exp(log_gamma), eta=eta).mean >= mean
 
-    log_gamma = bisect(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80).high
+    log_gamma = bisect_largest_true(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80).high
     return RunCountLaw(gamma=math.exp(log_gamma), eta=eta)
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from dpbt.common.compilation import paused_garbage_collection
 from dpbt.privacy import boundary, dataflow, mechanisms, price_comparison, program_interpreters
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.draw_specs import view_of_example_row
+from dpbt.privacy.draw_specs import view_of_absent_example_row
 from dpbt.privacy.phase_views import RecipePhase
 from dpbt.privacy.price_comparison import PricedDraw, PricedDraws
 from dpbt.types import (
@@ -180,7 +180,7 @@ def _trace_dependencies_of_phase(
     def build_view(
         row_fields: Mapping[str, Array], params: Params, public: Public, bound: Numbers
     ) -> View:
-        return view_of_example_row(recipe_phase, params, public, bound, row_fields)
+        return view_of_absent_example_row(recipe_phase, params, public, bound, row_fields)
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
     dependencies = trace_draw_dependencies(

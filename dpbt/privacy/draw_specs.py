@@ -15,7 +15,7 @@ from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
     public_after_prologue,
-    round_structure,
+    public_structure_of_round,
     view_of_absent_row,
 )
 from dpbt.privacy.price_comparison import PricedDraws
@@ -45,13 +45,13 @@ def describe_draws_of_phase(
     Raises:
         ValueError: as `price_comparison.trace_then_check_prices_then_run`.
     """
-    view = view_of_example_row(recipe_phase, params, public, max_abs_score)
+    view = view_of_absent_example_row(recipe_phase, params, public, max_abs_score)
     return program_interpreters.describe_draws(
         recipe_phase.phase.program, view, priced_draws=priced_draws
     )
 
 
-def view_of_example_row(
+def view_of_absent_example_row(
     recipe_phase: RecipePhase,
     params: Params,
     public: Public,
@@ -76,7 +76,7 @@ def view_of_example_row(
         public = _public_after_zero_prologue(recipe_phase, params, public)
         public = public._replace(round=jnp.asarray(public.round, jnp.int32))
     if isinstance(phase, Round):
-        public = public._replace(structure=round_structure(learner, params, public))
+        public = public._replace(structure=public_structure_of_round(learner, params, public))
     absent_row = learner.training.example_table()._replace(**(row_fields or {}))
     return view_of_absent_row(recipe_phase, absent_row, params, PhaseContext(public, max_abs_score))
 

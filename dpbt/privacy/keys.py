@@ -123,7 +123,7 @@ def _refuse_seed(seed: Array) -> Array:
     )
 
 
-def _split(key: Array, shape: tuple[int, ...]) -> Array:
+def _split(key: Array, shape: tuple[int, ...]) -> UInt32[Array, "... 8"]:
     """u32[*shape, 8]: child keys of a key.
 
     Each block of the stream gives two. The first n do not depend on how many there are.
@@ -359,15 +359,15 @@ def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 
 
-def _threefry_words(key: Array, size: int) -> UInt32[Array, "_"]:
-    """u32[size + size % 2]: random words from a threefry2x32 key.
+def _threefry_words(key: Array, min_size: int) -> UInt32[Array, "even_size"]:
+    """u32[min_size + min_size % 2]: random words from a threefry2x32 key.
 
     They are the numbers from 0 on, encrypted by threefry2x32. The key is u32[2].
 
     They are the words of `jax.extend.random.threefry_2x32`. Its loop over rounds takes seven times
     as long for 3,072 words, and twice the time to compile.
     """
-    num_blocks = (size + 1) // 2
+    num_blocks = (min_size + 1) // 2
     counters = jnp.arange(2 * num_blocks, dtype=jnp.uint32).reshape(2, num_blocks)
     x, y = counters + key[:, None]
     schedule = key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
@@ -394,7 +394,9 @@ def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
 
 
 def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = None) -> Array:
-    """Fold a sequence of words, and a text if given, into a key; return the child key.
+    """Fold a sequence of words, and a text if given, into a key.
+
+    The child key is returned.
 
     The length is folded in first, then word after word.
 

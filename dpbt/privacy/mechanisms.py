@@ -151,7 +151,7 @@ that. The lattice of the variable moves less than 2^-62. Together these are less
 """
 
 
-def rounding_step(scale: Numbers) -> Float32[Array, "..."]:
+def rounded_gaussian_step(scale: Numbers) -> Float32[Array, "..."]:
     """f32[...]: the public step that `rounded_gaussian` rounds to at a scale.
 
     It is 1 below scale 2^12. From there on it is the largest power of two that is at most scale /
@@ -169,7 +169,7 @@ def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
     with variates.double_precision():
         value_f64 = variates.to_float64(value)
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
-        step = variates.to_float64(rounding_step(scale))
+        step = variates.to_float64(rounded_gaussian_step(scale))
         steps_below = jnp.floor(value_f64 / step)
         remainder = value_f64 / step - steps_below
         noise = variates.to_float64(scale) / step * variates.normal_variables(words, shape)
@@ -185,7 +185,7 @@ def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> A
     tails.
     """
     with variates.double_precision():
-        step = variates.to_float64(rounding_step(scale))
+        step = variates.to_float64(rounded_gaussian_step(scale))
         deviation = variates.to_float64(replace_zero_by_one(scale))
         output_f64 = variates.to_float64(output)
         distance = jnp.abs(output_f64 - variates.to_float64(value))
@@ -208,7 +208,7 @@ rounded_gaussian = Mechanism(
     _gaussian_loss,
     mechanism_prices.ROUNDED_GAUSSIAN,
 )
-"""round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
+"""round(value + N(0, scale^2)) of an integer value, to multiples of `rounded_gaussian_step(scale)`.
 
 Rounding to a public step is post-processing of the Gaussian mechanism. So it is exactly
 (L2 sensitivity / scale)-GDP and (L2 sensitivity)^2 / (2 scale^2)-zCDP (Dong, Roth & Su, 2022). A
@@ -256,7 +256,7 @@ class Scores(NamedTuple):
 
 
 def behind_best(values: Array, allowed: Bool[Array, "... K"] | None = None) -> Scores:
-    """Subtract the best allowed score of its draw from each score; return pairs of float32.
+    """Subtract the best allowed score of its draw from each score, as pairs of float32.
 
     Selections read differences alone, so the law is the same. The pair is off by at most 2^-48 of
     the difference.
@@ -643,7 +643,7 @@ There K' is at most 2^20, and lattices move less than 2^-39.
 # Randomness that never reads the rows.
 
 
-def _remainder_of_64_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
+def _remainder_of_64_bit_number(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
     """u32[...]: the 64-bit number 2^32 high + low modulo the scale.
 
     Above a scale of 2^16 it is low modulo the scale.
@@ -656,7 +656,7 @@ def _remainder_of_64_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Arr
 def _sample_uniform(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
         high, low = random_words(key, 2, value.shape)
-        return _remainder_of_64_bits(high, low, scale).astype(value.dtype)
+        return _remainder_of_64_bit_number(high, low, scale).astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
@@ -664,18 +664,18 @@ _ROWS_PER_BATCH = 2**14
 """How many rows of a block are drawn side by side, so that their keys take little memory."""
 
 
-def _key_for_row_indices(key: Array, high: Array) -> Array:
+def _key_for_row_indices(key: Array, high_word: Array) -> Array:
     """The key of the 2^32 row indices that share the high word of their 64 bits.
 
     Those with a high word of 0 have `key` itself. The other keys are children of a child by split,
     and the keys of the first rows are children by fold_in. Under a release key these never meet
     (`keys`).
     """
-    key_beyond = jax.random.fold_in(jax.random.split(key)[1], high)
-    return jnp.where(high == 0, key, key_beyond)
+    key_beyond = jax.random.fold_in(jax.random.split(key)[1], high_word)
+    return jnp.where(high_word == 0, key, key_beyond)
 
 
-def _sample_assignment_at_row_indices(
+def _sample_uniform_integers_at_row_indices(
     key: Array, value: Array, scale: Numbers, first_row_index: Array
 ) -> Array:
     """Sample uniform integers below the scale for consecutive rows, each from its row index.
@@ -693,12 +693,12 @@ def _sample_assignment_at_row_indices(
 
     lows = first_low + jnp.arange(value.size, dtype=jnp.uint32)
     words = jax.lax.map(words_of_row, lows, batch_size=min(_ROWS_PER_BATCH, value.size))
-    outputs = _remainder_of_64_bits(words[:, 0], words[:, 1], scale)
+    outputs = _remainder_of_64_bit_number(words[:, 0], words[:, 1], scale)
     return outputs.astype(value.dtype).reshape(value.shape)
 
 
 def _sample_assignment(key: Array, value: Array, scale: Numbers) -> Array:
-    return _sample_assignment_at_row_indices(key, value, scale, jnp.zeros(2, jnp.uint32))
+    return _sample_uniform_integers_at_row_indices(key, value, scale, jnp.zeros(2, jnp.uint32))
 
 
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -735,7 +735,7 @@ assignment = uniform._replace(
     name="assignment",
     sample=_sample_assignment,
     public=False,
-    sample_at_row_indices=_sample_assignment_at_row_indices,
+    sample_at_row_indices=_sample_uniform_integers_at_row_indices,
 )
 """`uniform` integers from the key of the noise, for draws that are withheld from the model.
 

@@ -126,7 +126,7 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
     return public._replace(**changes, initial_score=score)
 
 
-def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
+def public_structure_of_round(learner: WeakLearner, params: Params, public: Public) -> Any:
     """The public structure of a round, such as the splits of its tree.
 
     It is None for a learner without partition.

@@ -53,7 +53,7 @@ def replace_zero_by_one(scale: Numbers) -> Array:
     return jnp.where(scale > 0, scale, 1)
 
 
-def log1p_or_log(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
+def log1p_or_log_of_negated(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
     """log(1 + x), or log(-x) where `is_log_of_negated` holds.
 
     x is f64, and above -1 in the former. For use within `double_precision`. The former is x log(u)
@@ -109,7 +109,7 @@ def exponential_variables(words: Array) -> Float64[Array, "..."]:
     distance = to_float64(words[0] & np.uint32(2**30 - 1))
     distance = (distance + uniform_variables(words[1], words[2], words[3])) * np.float64(2.0**-31)
     is_from_zero = words[0] >> np.uint32(31) == 0
-    return -log1p_or_log(-distance, is_log_of_negated=is_from_zero)
+    return -log1p_or_log_of_negated(-distance, is_log_of_negated=is_from_zero)
 
 
 def fair_coins(words: Array) -> Bool[Array, "..."]:
@@ -173,7 +173,7 @@ def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Float64[Arra
     scale = to_float64(scale)
 
     # In one digit.
-    shift = -log1p_or_log(np.float64(0.5) * jnp.expm1(-1 / scale))
+    shift = -log1p_or_log_of_negated(np.float64(0.5) * jnp.expm1(-1 / scale))
     variable = exponential_variables(words[:EXPONENTIAL_WORDS])
     magnitude_in_one_digit = jnp.floor(scale * (variable + shift))
 

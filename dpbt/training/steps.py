@@ -128,7 +128,7 @@ def begin_round(
     """
     public = public._replace(round=round_index)
     if structure is None:
-        structure = phase_views.round_structure(recipe.learner, recipe.params, public)
+        structure = phase_views.public_structure_of_round(recipe.learner, recipe.params, public)
     return PhaseContext(public._replace(structure=structure), bound)
 
 

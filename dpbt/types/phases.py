@@ -56,13 +56,13 @@ LearnerParams = Any
 
 
 class PreparedRows(Protocol):
-    """The rows of a table, laid out as a learner reads them; a NamedTuple.
+    """The rows of a table, laid out as a learner reads them.
 
-    They may be those of a block of the table, and `Training.prepare` lays them out. A run reads and
-    replaces the fields below. If rows have weights, there is also a field `weight`, f32[N] or None,
-    as in `Table`. If the learner has a `Partition`, there is also a field `leaf`, which a run fills
-    for each round. All other fields are for the learner, whose functions get its own class and
-    annotate it as `LearnerRows`.
+    They are a NamedTuple. They may be those of a block of the table, and `Training.prepare` lays
+    them out. A run reads and replaces the fields below. If rows have weights, there is also a field
+    `weight`, f32[N] or None, as in `Table`. If the learner has a `Partition`, there is also a field
+    `leaf`, which a run fills for each round. All other fields are for the learner, whose functions
+    get its own class and annotate it as `LearnerRows`.
     """
 
     @property

@@ -172,7 +172,10 @@ class Recipe(HoldsFunctions):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings; empty for one setting."""
+        """The lengths of the axes of settings.
+
+        There is none for one setting.
+        """
         return np.shape(self.rows)
 
     @property
@@ -265,7 +268,10 @@ class MultiProgramRecipe(HoldsFunctions):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings; empty for one setting."""
+        """The lengths of the axes of settings.
+
+        There is none for one setting.
+        """
         return np.shape(self.program)
 
     @property

@@ -23,7 +23,7 @@ from dpbt.common.arithmetic import (
     portable_log,
     portable_sigmoid,
     round_separately,
-    softmax,
+    softmax_in_bits,
     sum_in_order,
 )
 from dpbt.common.devices import vary_like
@@ -102,7 +102,7 @@ class _LargestClassOfRows(NamedTuple):
 
 def _log_odds_and_correctness_of_largest_class(scores: Array, target: Array) -> _LargestClassOfRows:
     """The log odds of each row's highest-scored class, and whether it is the row's true class."""
-    shares = softmax(scores)
+    shares = softmax_in_bits(scores)
     largest = jnp.argmax(scores, axis=0)
     is_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
     odds = round_separately(

@@ -152,7 +152,7 @@ def use_model(path):
 def use_table(path):
     """Every use of the manifest of a table in blocks, as functions."""
     table = dpbt.blocks.open_folder(path.parent)
-    yield lambda: (repr(table), table.splits, table.identity, table.declarations_text)
+    yield lambda: (repr(table), table.splits, table.identity, table.public_declarations_json)
     yield lambda: list(table.iter_rows(100))
     yield lambda: table.has_domain(DOMAIN)
 

@@ -35,7 +35,7 @@ class ColumnScores:
         self._rows = rows
         self._num_bins = [column.n_bins for column in domain.values()]
         kind = model.about.kind
-        hypotheses = model.host_hypotheses()
+        hypotheses = model.host_hypotheses_of_run_rounds()
         self._num_classes = np.shape(model.intercept)
         match kind.name:
             case OBLIVIOUS.name:

@@ -254,7 +254,7 @@ def _models_with_redrawn_leaf_noise(model: Model) -> list[Model]:
 
     The noise has the deviation that the trees state (`ObliviousTree.noise`).
     """
-    trees = model.host_hypotheses()
+    trees = model.host_hypotheses_of_run_rounds()
     rng = np.random.default_rng(0)
     depth = trees.feature.shape[1]
     share = trees.smoothing.reshape(-1, *[1] * (trees.leaf.ndim - 2 + depth))
@@ -279,7 +279,7 @@ def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
 
     The noise has the deviation that the curves state (`ShapeFunctions.noise`).
     """
-    shapes = model.host_hypotheses()
+    shapes = model.host_hypotheses_of_run_rounds()
     if not np.any(shapes.noise):
         return []
     rng = np.random.default_rng(0)

@@ -23,7 +23,7 @@ from dpbt.data.cells import (
     ColumnCells,
     DictionaryCells,
     fold_case,
-    read_text,
+    read_text_or_number_word,
 )
 from dpbt.data.column_types import Boolean, Column, Nominal, Numeric
 from dpbt.data.domains import Label
@@ -98,7 +98,8 @@ def explain_missing_cells(
     """The causes for which cells of a column are missing, and the options that read those cells.
 
     Args:
-        num_cells_by_text: the number of missing cells by their text (`cells.read_text`).
+        num_cells_by_text: the number of missing cells by their text
+            (`cells.read_text_or_number_word`).
         column: the declaration of the column; None for weights and ids.
     """
     cause_by_text = {text: _cause_of_missing_text(text, column) for text in num_cells_by_text}
@@ -458,7 +459,7 @@ def _text_of_missing_cell(cell: Cell) -> str | None:
 
     As `cells` does, it runs no code of the cell's own class.
     """
-    if (text := read_text(cell)) is not None:
+    if (text := read_text_or_number_word(cell)) is not None:
         return text
     kind = type(cell)
     name = type.__dict__["__name__"].__get__(kind)

@@ -197,7 +197,9 @@ def shapes(
     model = resolve_model(model)
     model_domain = resolve_domain_of_model(model, domain)
     if model.about.kind is SHAPES and of == "score":
-        columns_of_curves = [*shape_functions_by_column(model.host_hypotheses(), model_domain)[0]]
+        columns_of_curves = [
+            *shape_functions_by_column(model.host_hypotheses_of_run_rounds(), model_domain)[0]
+        ]
     else:
         columns_of_curves = [(name,) for name in model_domain]
     curves: dict[tuple[str, ...], _Curve] = {
@@ -403,7 +405,7 @@ def _curve_or_partial_dependence(
     """
     if model.about.kind is SHAPES and of == "score":
         check_names_are_columns(names, domain)
-        functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
+        functions, noise = shape_functions_by_column(model.host_hypotheses_of_run_rounds(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
         shown = _describe_values_of_score(model, bins_first, of=of, class_=class_)
         return _Curve(

@@ -417,7 +417,7 @@ def _measure_predictions(
     response = column_types.response_of_target(target)
     if not response.is_number:
         accuracy = float(np.mean(predicted == labels))
-        return _AccuracyAndBaseline(accuracy, measures.share_of_most_frequent(labels))
+        return _AccuracyAndBaseline(accuracy, measures.share_of_most_frequent_class(labels))
 
     def mean_loss(predicted: np.ndarray | float) -> float:
         residual = labels - predicted

@@ -76,17 +76,17 @@ class RowSum:
 
 
 def is_static(number: Any) -> bool:
-    """Whether a number is a plain Python or NumPy number, and depends on no traced array."""
+    """Whether a number is a plain Python or NumPy number that depends on no traced array."""
     return isinstance(number, int | float | np.generic)
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class DrawSpec:
-    """One draw as the program requests it, or without its private value as the ledger describes it.
+    """A draw that a program requests: its mechanism, statistic, sensitivity and scale.
 
-    As a pytree its leaves are `scale`, `max_sensitivity` and `public_inputs`, unless they are
-    `is_static`. All other fields are static.
+    As the ledger describes it, it lacks the private value. As a pytree its leaves are `scale`,
+    `max_sensitivity` and `public_inputs`, unless they are `is_static`. All other fields are static.
 
     Attributes:
         site, mechanism, moved_outputs, theorem, num_payments, releases, unit: as `Draw` has them.
@@ -118,7 +118,7 @@ class DrawSpec:
     __repr__ = redacted_repr
 
     def tree_flatten(self) -> tuple[tuple[dict[str, Any]], tuple[Any, ...]]:
-        """The traced fields as the one child, and the static fields."""
+        """Split the spec into its traced fields, as the one child, and its static fields."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         names = [
             name
@@ -130,7 +130,7 @@ class DrawSpec:
 
     @classmethod
     def tree_unflatten(cls, static: Any, traced: Any) -> "DrawSpec":
-        """The spec of traced and static fields."""
+        """Build the spec from its static and its traced fields."""
         return cls(**dict(static), **traced[0])
 
     @property
@@ -161,7 +161,7 @@ class DrawSpec:
 
     @property
     def has_output_per_row_index(self) -> bool:
-        """Whether the draw has one output for each row index of a table, and reads no row.
+        """Whether the draw reads no row and has one output for each row index of a table.
 
         Such a draw can be made for some of the rows (`Mechanism.sample_at_row_indices`).
         """
@@ -202,7 +202,10 @@ def _hash_site(site: Site) -> int:
 
 
 def site_key(key: Array, site: Site) -> Array:
-    """The key of the draw at a site, which depends on the round's key and on the site alone."""
+    """Derive the key of the draw at a site from the key of its round.
+
+    It depends on nothing else, such as other draws.
+    """
     return jax.random.fold_in(key, _hash_site(site))
 
 
@@ -215,7 +218,9 @@ def missing_public_key_error(site: Site) -> ValueError:
 
 
 def budget_group_of_site(site: Site, noise: Mapping[Site, Any]) -> str:
-    """The budget group of a site, a key of `noise`: the site itself, or "leaf" for "leaf_3".
+    """The budget group of a site, which is a key of `noise`.
+
+    It is the site itself, or "leaf" for a site such as "leaf_3".
 
     Raises:
         ValueError: if there is none.
@@ -231,7 +236,9 @@ def budget_group_of_site(site: Site, noise: Mapping[Site, Any]) -> str:
 
 @dataclasses.dataclass
 class Draw:
-    """The function by which a program requests its outputs. Calling it declares a draw.
+    """The function by which a program requests its outputs.
+
+    Calling it declares a draw.
 
     Attributes:
         answer_draw: (spec) -> the output of the draw.
@@ -324,9 +331,10 @@ class Draw:
 
 
 def run_program(program: Program, answer_draw: Callable[[DrawSpec], Any], view: View) -> None:
-    """Run a private program on a view, and answer each draw that it requests by a function.
+    """Run a private program on a view, and answer its draws by a function.
 
-    The program reads copies of params and public, whose noise is read-only.
+    Nothing is returned: the function sees each draw, and what it returns is the draw's output. The
+    program reads copies of params and public, whose noise is read-only.
 
     Args:
         program: the private program.
@@ -354,7 +362,7 @@ def run_program(program: Program, answer_draw: Callable[[DrawSpec], Any], view: 
 
 
 def check_sites_differ_between_phases(**sites_of_phases: Collection[Site]) -> None:
-    """Refuse phases of a run that draw at the same site, such as prologue and rounds.
+    """Refuse phases of a run, such as prologue and rounds, that draw at the same site.
 
     Args:
         sites_of_phases: the sites of each phase, by its name.

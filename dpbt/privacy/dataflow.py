@@ -37,10 +37,10 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> list[set[str]]:
-    """The sources, such as inputs, that each output of a jaxpr may depend on, by their names.
+    """The sources, such as inputs, that each output of a jaxpr may depend on.
 
-    The analysis looks into functions that are compiled on their own. It treats each output of a
-    loop or a branch as dependent on each of its inputs.
+    Sources are given by their names. The analysis looks into functions that are compiled on their
+    own. It treats each output of a loop or a branch as dependent on each of its inputs.
 
     Args:
         jaxpr: a traced program.
@@ -64,7 +64,7 @@ def formula_digests(
     output_indices: Sequence[int],
     input_name_by_output_index: dict[int, str],
 ) -> list[str]:
-    """A digest of the operations that compute each of some outputs of a closed jaxpr.
+    """Digests of the operations that compute some outputs of a closed jaxpr, one for each output.
 
     Two digests are equal if they are of the same operations on the same inputs, whatever the other
     outputs and the shapes of the other inputs of the programs are.
@@ -95,22 +95,23 @@ def formula_digests(
 
 
 def digest_of_program(closed: Any) -> str:
-    """A digest of what a closed jaxpr computes: its operations, their data flow, its constants.
+    """A digest of what a closed jaxpr computes.
 
-    Names of functions and of variables do not enter, nor do rules of derivatives and addresses in
-    memory. So two functions that compute the same under different names have one digest, in every
-    process, and a function keeps its digest when it is renamed.
+    It is of the operations, their data flow and the constants. Names of functions and of variables
+    do not enter, nor do rules of derivatives and addresses in memory. So two functions that compute
+    the same under different names have one digest, in every process, and a function keeps its
+    digest when it is renamed.
     """
     constants = [_digest_of_constant(value) for value in closed.consts]
     return _digest("program", *constants, *_operation_texts(closed.jaxpr))
 
 
 def _operation_texts(jaxpr: Any) -> list[str]:
-    """The operations of a jaxpr in order, one text each, and last its outputs.
+    """The texts of the operations of a jaxpr in order, and of its outputs.
 
-    Variables are numbered by first appearance. A text has the operation's name, its parameters,
-    the variables or literals that it reads, and the types of what it returns. How arrays are
-    divided among devices does not enter.
+    There is one text for each, and those of the outputs are last. Variables are numbered by first
+    appearance. A text has the operation's name, its parameters, the variables or literals that it
+    reads, and the types of what it returns. How arrays are divided among devices does not enter.
     """
     text_by_variable: dict[int, str] = {}
     numbers = itertools.count()
@@ -137,7 +138,10 @@ def _operation_texts(jaxpr: Any) -> list[str]:
 
 
 def _texts_of_params(step: Any) -> list[str]:
-    """The parameters of an operation that change its results, as texts with digests of programs."""
+    """The texts of the parameters that change the results of an operation.
+
+    Programs stand in them as their digests.
+    """
     is_call = step.primitive.name in _CALLS or step.primitive.name in _CALLS_WITH_DERIVATIVES
     return [
         f"{name}={_digests_within(value)}"
@@ -147,13 +151,13 @@ def _texts_of_params(step: Any) -> list[str]:
 
 
 def _type_text(variable: Any) -> str:
-    """The shape and the dtype of a variable, and whether its type gives way to others'."""
+    """The text of a variable's shape and dtype, and of whether that dtype is weak."""
     aval = variable.aval
     return f"{aval.dtype}{aval.shape}{getattr(aval, 'weak_type', False)}"
 
 
 def _digests_within(value: Any) -> str:
-    """The text of a parameter of an operation, in which programs stand as their digests."""
+    """The text of a parameter of an operation, with programs as their digests."""
     if isinstance(value, ClosedJaxpr):
         return digest_of_program(value)
     if isinstance(value, Jaxpr):
@@ -164,7 +168,7 @@ def _digests_within(value: Any) -> str:
 
 
 def operation_names(jaxpr: Any) -> set[str]:
-    """The names of all operations of a jaxpr, including those of the programs within it."""
+    """The names of all operations of a jaxpr and of the programs within it."""
     names = {step.primitive.name for step in jaxpr.eqns}
     return names.union(*map(_operation_names_within, jaxpr.eqns))
 
@@ -175,7 +179,10 @@ def _operation_names_within(step: Any) -> set[str]:
 
 
 def _called_program(step: Any) -> Any:
-    """The closed jaxpr that an operation only calls; None for other operations."""
+    """The closed jaxpr that an operation calls, if the operation is no more than a call.
+
+    It is None for other operations.
+    """
     if step.primitive.name not in _CALLS:
         return None
     return step.params.get("jaxpr") or step.params.get("call_jaxpr")

@@ -30,7 +30,9 @@ def describe_draws_of_phase(
     max_abs_score: Numbers,
     priced_draws: PricedDraws | None = None,
 ) -> Mapping[Site, DrawSpec]:
-    """Describe the draws of a phase of a run by site, without private values; compiled once.
+    """Describe the draws of a phase of a run by site, without private values.
+
+    The program that does so is compiled once.
 
     Args:
         recipe_phase: the phase.
@@ -56,10 +58,10 @@ def view_of_example_row(
     max_abs_score: Numbers,
     row_fields: Mapping[str, Array] | None = None,
 ) -> View:
-    """The view of a phase of a run on the absent row of the learner's example table.
+    """Build the view of a phase of a run on one absent row.
 
-    Its public fields have the structure and the dtypes of a run. Zeros stand for the release of the
-    prologue.
+    The row is that of the learner's example table. Its public fields have the structure and the
+    dtypes of a run. Zeros stand for the release of the prologue.
 
     Args:
         recipe_phase: the phase.
@@ -82,7 +84,10 @@ def view_of_example_row(
 def _public_after_zero_prologue(
     recipe_phase: RecipePhase, params: Params, public: Public
 ) -> Public:
-    """The public information of all rounds, as if the prologue, if any, had released zeros."""
+    """The public information of all rounds if the prologue releases zeros.
+
+    The learner may have no prologue.
+    """
     learner = recipe_phase.learner
     if learner.prologue is not None:
         prologue = RecipePhase(

@@ -14,7 +14,9 @@ MAX_DEPTH = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ObliviousConfig(BinsConfig):
-    """The static configuration of an oblivious tree, beside that of every learner over bins.
+    """The static configuration of a learner of oblivious trees over bins.
+
+    It adds to what every learner over bins has.
 
     Attributes:
         depth: D, the number of splits, in 1..MAX_DEPTH.

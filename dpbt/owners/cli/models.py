@@ -23,7 +23,7 @@ from dpbt.data.column_types import Nominal, Numeric, have_same_labels
 from dpbt.data.domains import check_same_domain
 from dpbt.models import measures
 from dpbt.models.contributions import ROW_IS_SHOWN
-from dpbt.models.model import Model, describe_number_model
+from dpbt.models.model import Model, describe_constant_and_mean_error
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.inputs import (
     FORM_OPTIONS,
@@ -418,7 +418,7 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
     for line in evaluation.calibration:
         print(f"  {line}")
-    for line in describe_number_model(model):
+    for line in describe_constant_and_mean_error(model):
         print(line)
 
 
@@ -472,7 +472,7 @@ def _measure_predictions(
                 f"{group.num_rows} rows are {positive_class}"
                 for group in measures.calibration_bins(target, positive)
             ]
-    most_frequent = measures.share_of_most_frequent(target)
+    most_frequent = measures.share_of_most_frequent_class(target)
     return _MeasuresAndCalibration(
         {**measured, "accuracy of the most frequent class": most_frequent}, calibration
     )

@@ -12,8 +12,8 @@ from dpbt.common.progress import show_progress
 from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
-from dpbt.models.file import encode_model
-from dpbt.models.model import describe_number_model, without_training_parts
+from dpbt.models.file import encode_model_as_ascii_json
+from dpbt.models.model import describe_constant_and_mean_error, without_training_parts
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
@@ -221,7 +221,7 @@ def _fit_and_write_model(
     ledger_lines = str(dpbt.ledger(model)).splitlines()
     print_note = functools.partial(outputs.print_note_on_output, path)
     print_note(next(line for line in ledger_lines if line.startswith("total:")))
-    for line in describe_number_model(model):
+    for line in describe_constant_and_mean_error(model):
         print_note(line)
     if privacy_filter is not None:
         print_note(f"{options.filter}: {privacy_filter.describe_remaining()}")
@@ -268,7 +268,7 @@ def _save_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> P
     try:
         return outputs.save_there_or_in_temporary_folder(path, save)
     except OSError as error:
-        encoded = encode_model(
+        encoded = encode_model_as_ascii_json(
             without_training_parts(model), domain=rows.domain, classes=rows.label.classes
         )
         print(encoded.decode("ascii"), flush=True)

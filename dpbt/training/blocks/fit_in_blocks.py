@@ -183,7 +183,7 @@ def _check_same_run_on_processes(
         "recipe": recipe_digest(recipe),
         "key": salted_key_digest(key, recipe.name),
         "public_key": salted_key_digest(public_key, recipe.name),
-        "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
+        "table": hashlib.sha256(table.public_declarations_json.encode()).hexdigest(),
     }
     for name, digest in digests.items():
         if len(set(processes.gather_digests_from_processes(digest))) > 1:  # on every process

@@ -575,7 +575,7 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
 
 
 class _ReplaysOfTables(NamedTuple):
-    """Replays of one run.
+    """The replays of one run on each of two tables.
 
     Attributes:
         on_table: those on the table of the run.

@@ -108,7 +108,7 @@ def _append_rows_marked_absent(table: Table, bins: np.ndarray, labels: np.ndarra
 
 
 class DomainRows(NamedTuple):
-    """Rows of a domain.
+    """Rows of a public domain, each with a label.
 
     Attributes:
         bins: u8[C, F].

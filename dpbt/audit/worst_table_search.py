@@ -272,7 +272,9 @@ def present_before_replacement(num_tables: int, num_rows: int) -> Bool[np.ndarra
 
 
 class _BitTables(NamedTuple):
-    """R tables of `splits.table_of_splits`.
+    """R small tables, given by the bits of their splits, labels and presence.
+
+    `splits.table_of_splits` makes tables of them.
 
     Attributes:
         splits: bool[R, N, S].

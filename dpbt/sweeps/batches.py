@@ -35,7 +35,9 @@ compiles as it did before.
 
 
 class FitNumbers(NamedTuple):
-    """The columns of `FIT` for some fits.
+    """The numbers of the setting, the evaluation and the repeat of some fits.
+
+    They are the columns of `FIT`.
 
     Attributes:
         setting: i64[B], places in `Sweep.settings`.
@@ -65,7 +67,7 @@ class Batch(NamedTuple):
 
     @property
     def numbers(self) -> FitNumbers:
-        """The numbers of the fits."""
+        """The numbers of settings, evaluations and repeats that the fits have."""
         place, evaluation, repeat = self.fits.T
         return FitNumbers(self.group.indices[place], evaluation=evaluation, repeat=repeat)
 
@@ -227,7 +229,7 @@ class GroupProgram:
     def _measure_whole_fits(
         self, batch: Batch, inputs: ProgramInputs, boosted: Boosted | None
     ) -> dict[str, np.ndarray]:
-        """Measure the whole fits of a batch one by one; the columns [B, ...] of the measures."""
+        """Measure the whole fits of a batch one by one, and stack their columns to [B, ...]."""
         if boosted is None:
             return {}
         fits = []

@@ -85,7 +85,7 @@ _NUMBERS_OF_TRACED_ROWS = (1, 3)
 def _run_one_round_on_absent_rows(
     recipe_structure: Any, num_rows: int, *recipe_leaves: Any
 ) -> tuple[Any, ...]:
-    """Run one round on some absent rows; return its records, its model and its scores."""
+    """Run one round on some absent rows, and return its records, its model and its scores."""
     recipe: Recipe = jax.tree.unflatten(recipe_structure, recipe_leaves)
     key = research_key(0)
     public_key = research_key(1)

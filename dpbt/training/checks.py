@@ -308,7 +308,7 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> None:
 
 
 def public_key_if_drawn(recipe: Recipe, public_key: Array | None) -> Array | None:
-    """The public key, if the recipe draws public structure; None otherwise."""
+    """The public key if the recipe draws public structure, or else None."""
     return public_key if _public_sites(recipe) else None
 
 

@@ -232,7 +232,7 @@ class PhaseValues(NamedTuple):
     epilogue: Any
 
     def of_phase(self, phase: Phase) -> Any:
-        """The value for a phase."""
+        """The value that belongs to a phase, by its name."""
         return getattr(self, phase.name)
 
     __repr__ = redacted_repr

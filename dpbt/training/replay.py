@@ -80,7 +80,7 @@ def _check_tables_fit_transcript(
 @compilation.jit_with_bounded_cache()
 @derivatives.with_derivative_in_64_bits
 def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    """Compute what `replay` returns, by a compiled program, from checked arguments.
+    """Replay a transcript on a table, by a compiled program, on checked arguments.
 
     The table and the recipe have no domains, so that all domains share a program.
     """
@@ -99,7 +99,7 @@ def _replay_in_sharded_program(transcript: Transcript, table: Table, recipe: Rec
 def _compiled_log_ratios(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
-    """Compute what `log_ratios_by_site` returns, by a compiled program, from checked arguments.
+    """Compare two tables by a transcript, by a compiled program, on checked arguments.
 
     The tables and the recipe have no domains, so that all domains share a program.
     """

@@ -170,7 +170,9 @@ def _views_of_tables(
 
 @dataclasses.dataclass
 class ScanExecutor:
-    """The executor of a run on tables in memory (`phases.Executor`).
+    """The executor of a run on tables in memory, by a scan over its rounds.
+
+    It is a `phases.Executor`, and lives within one trace.
 
     It lives within one trace.
 
@@ -219,7 +221,10 @@ class ScanExecutor:
         ]
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
-        """Run all rounds, one after the other or side by side; the last state and hypotheses."""
+        """Run all rounds, one after the other or side by side.
+
+        Returns the state after the last round, and the hypotheses with a leading axis for rounds.
+        """
         assert self.scores is not None
         is_parallel = self.num_parallel_rounds is not None
         runner = _RoundRunner(
@@ -308,7 +313,7 @@ class _Carry(NamedTuple):
 
 
 class _RoundInput(NamedTuple):
-    """What the scan over rounds reads for a round; for all rounds it has a leading axis.
+    """The inputs of one round of the scan; for all rounds they have a leading axis.
 
     Attributes:
         round_index: i32[], the index of the round, from 0.
@@ -320,7 +325,7 @@ class _RoundInput(NamedTuple):
 
 
 class _RoundResult(NamedTuple):
-    """What the scan over rounds returns for a round; for all rounds it has a leading axis.
+    """The results of one round of the scan; for all rounds they have a leading axis.
 
     Attributes:
         record: the record of the interpreter.
@@ -383,9 +388,10 @@ class _RoundRunner:
     def run_in_sequence(
         self, carry: _Carry, round_inputs: _RoundInput
     ) -> tuple[_Carry, _RoundResult]:
-        """Run all rounds one after the other; return the last carry and the results of all rounds.
+        """Run all rounds one after the other by a scan.
 
-        The rounds after T cost nothing where no lane of a vmap needs them.
+        Returns the last carry and the results of all rounds. The rounds after T cost nothing where
+        no lane of a vmap needs them.
         """
         return jax.lax.scan(self._run_or_skip_round, carry, round_inputs)
 

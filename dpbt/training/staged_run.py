@@ -93,7 +93,7 @@ def run_rounds(
     reporter_id: Array | None,
     num_parallel_rounds: int | None,
 ) -> DoneRounds:
-    """Run all rounds of a recipe after `begin`; traceable.
+    """Run all rounds of a run that has begun, and return their releases; traceable.
 
     Args:
         run: what `begin` returned.
@@ -119,7 +119,7 @@ def run_rounds(
 
 
 def finish(run: RunOnRows, done: DoneRounds, recipe: Recipe) -> FinishedRun:
-    """Run what comes after the rounds of a recipe; traceable.
+    """Run what comes after the rounds of a recipe, and return its model; traceable.
 
     Args:
         run: what `begin` returned.

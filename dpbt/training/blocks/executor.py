@@ -65,10 +65,7 @@ _compiled_public_draws = compilation.jit_with_bounded_cache(static_argnames=("ph
 
 
 def _finish_prologue_of_rounded_sums(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
-    """Call `steps.finish_prologue`, compiled, on a release rounded to float32.
-
-    Sums of the release may have 64 bits.
-    """
+    """Finish a prologue by a compiled program, with its 64-bit sums rounded to float32."""
     return _compiled_finish_prologue(
         recipe, draws_from_sums.round_int64_release_to_float32(prologue)
     )
@@ -77,10 +74,7 @@ def _finish_prologue_of_rounded_sums(recipe: Recipe, prologue: Releases) -> step
 def _finish_round_of_rounded_sums(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
-    """Call `steps.finish_round`, compiled, on a release rounded to float32.
-
-    Sums of the release may have 64 bits.
-    """
+    """Finish a round by a compiled program, with 64-bit sums of its release rounded to float32."""
     return _compiled_finish_round(
         recipe, draws_from_sums.round_int64_release_to_float32(release), public, state
     )
@@ -89,10 +83,7 @@ def _finish_round_of_rounded_sums(
 def _score_line_of_rounded_sums(
     recipe: Recipe, prologue: Releases, epilogue: Releases
 ) -> ScoreLine:
-    """Call `steps.score_line`, compiled, on releases rounded to float32.
-
-    Sums of the releases may have 64 bits.
-    """
+    """Compute the score line by a compiled program, with 64-bit sums rounded to float32."""
     return _compiled_score_line(
         recipe,
         draws_from_sums.round_int64_release_to_float32(prologue),
@@ -129,7 +120,9 @@ class _RoundOfPass(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True)
 class BlockExecutor:
-    """The executor of a run over blocks (`phases.Executor`), and what it has released.
+    """The executor of a run over a table in blocks, and what the run has released so far.
+
+    It is a `phases.Executor`.
 
     Attributes:
         recipe: of the run, without an axis of settings.
@@ -255,7 +248,7 @@ class BlockExecutor:
     def _releases_of_next_pass(
         self, public: Public, bound: Array, context: PhaseContext
     ) -> list[CappedRelease]:
-        """The release of the round that begins, and those of later rounds that share its pass.
+        """Release the round that begins, and later rounds that share its pass.
 
         The checkpoint has them already, or passes over the rows make them.
         """

@@ -166,7 +166,7 @@ def _open_checkpoint(
 
 
 def _num_present_rows(table: BlockTable) -> int:
-    """How many rows of a table are present; private."""
+    """How many rows of a table in blocks are present, a private number."""
     return sum(block.present for block in table.blocks)
 
 

@@ -225,11 +225,11 @@ _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
 
 
 class Passes:
-    """Passes over the rows of a table in blocks, whose scores it holds; all of it is private.
+    """Passes over the rows of a table in blocks, which hold the scores of the rows.
 
-    Only the sums leave, and `privacy.draws_from_sums.draw_from_sums` adds the noise. Use it as a
-    context. A pass that finds a changed block raises a ValueError, and nothing is drawn from its
-    sums.
+    All of it is private. Only the sums leave, and `privacy.draws_from_sums.draw_from_sums` adds the
+    noise. Use it as a context. A pass that finds a changed block raises a ValueError, and nothing
+    is drawn from its sums.
     """
 
     def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, first_row: int = 0):
@@ -333,7 +333,7 @@ class Passes:
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap
 
     def _columns_read_by_rounds(self, rounds: RoundsOfPass) -> Sequence[int] | None:
-        """The columns that the structures of rounds and of unscored ones read; None for all."""
+        """The columns that rounds and unscored rounds read, by their structures; None for all."""
         partition = self._recipe.learner.partition
         if partition is None:
             return None

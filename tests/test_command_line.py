@@ -533,12 +533,12 @@ def test_the_folder_of_programs_is_kept_below_its_size_by_deleting_the_oldest(tm
     other_file.write_bytes(bytes(1000))
     os.utime(tmp_path / "machine-1" / "jit_run-5-cache", (5_000, 20_000))
     for max_bytes, expected_ages in ((600, {0, 1, 2, 3, 4, 5}), (350, {5, 0, 1}), (99, set())):
-        cached.delete_oldest_programs(tmp_path, max_bytes)
+        cached.delete_least_recently_used_programs(tmp_path, max_bytes)
         assert {
             int(path.name.split("-")[1]) for path in tmp_path.glob("*/*-cache")
         } == expected_ages
     assert other_file.exists()
-    cached.delete_oldest_programs(tmp_path / "absent")
+    cached.delete_least_recently_used_programs(tmp_path / "absent")
 
 
 def test_a_program_that_cannot_be_read_is_deleted_without_a_warning(tmp_path):

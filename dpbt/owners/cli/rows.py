@@ -59,7 +59,7 @@ def print_owner_report(options: argparse.Namespace) -> None:
     except InputError as error:
         may_lack_header = any(text in str(error) for text in _ERROR_TEXTS_ON_HEADERS)
         if may_lack_header and options.no_header is None:
-            _show_owner_what_was_read_as_header(options)
+            _show_owner_header_and_later_candidates(options)
         raise
 
 
@@ -69,8 +69,10 @@ _ERROR_TEXTS_ON_HEADERS = ("is there a header", ": one cell,", "one cell is no h
 _MAX_LINES_ABOVE_HEADER = 20
 
 
-def _show_owner_what_was_read_as_header(options: argparse.Namespace) -> None:
-    """Show the owner the line that was read as the header, and which later line may be the header.
+def _show_owner_header_and_later_candidates(options: argparse.Namespace) -> None:
+    """Show the owner the line that was read as the header, and a later line that may be the header.
+
+    The later line is the first, of the next 19, that names all columns of the domain.
 
     That is the first line, of the next 19, that names all columns of the domain.
     """
@@ -214,7 +216,7 @@ def _fit_and_write_model(
                 checkpoint=checkpoint,
                 progress=progress,
             )
-        path = progress.model_path = _save_paid_model(model, rows, progress.path)
+        path = progress.model_path = _save_or_print_paid_model(model, rows, progress.path)
         if checkpoint is not None:
             checkpoint.delete_keys()
             progress.holds_keys = False
@@ -255,8 +257,10 @@ def _check_memory_and_budget(
             privacy_filter.check(recipe)
 
 
-def _save_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> Path:
-    """Save a model, or print it as the last line of standard output if no disk takes it.
+def _save_or_print_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> Path:
+    """Save a model that was paid for, or print it if no disk takes it.
+
+    It is printed as the last line of standard output.
 
     Returns:
         The path of the file, which is in a temporary folder if the stated path cannot be written.
@@ -334,7 +338,10 @@ class _FitProgress:
         return "no model was written, and nothing was paid; the same command starts anew"
 
     def _is_paid(self) -> bool | None:
-        """Whether the filter paid for the key; None if that cannot be read, or without a filter."""
+        """Whether the filter paid for the key.
+
+        It is None if that cannot be read, or without a filter.
+        """
         if self.key is None or self.privacy_filter is None:
             return None if self._filter_file is None else False
         try:

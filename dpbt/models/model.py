@@ -478,7 +478,7 @@ def decision_function(model: Model, rows: Any) -> AnyArray:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
             Also for an array of bins that the model's domain does not have, as raw columns may be.
     """
-    scores = scoring.predict_in_blocks(checked_model(model), rows, scoring.scores_of_rows)
+    scores = scoring.evaluate_on_encoded_rows(checked_model(model), rows, scoring.scores_of_rows)
     return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
@@ -498,7 +498,7 @@ def shares(model: Model, rows: Any) -> Float32[AnyArray, "k N"]:
     about = checked_model(model).about
     if about.kind.shares is None:
         raise ValueError(f"the hypotheses of {about.name} state scores, and no shares to vote with")
-    return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
+    return scoring.evaluate_on_encoded_rows(model, rows, scoring.shares_of_rows)
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> AnyArray:

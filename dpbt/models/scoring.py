@@ -62,10 +62,11 @@ def shares_of_rows(
     return kind.shares(hypotheses, kind.read_rows(rows))
 
 
-def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
-    """[..., N]: the values of a function of rows, which is called on blocks of them.
+def evaluate_on_encoded_rows(model: Any, rows: Any, function: RowFunction) -> AnyArray:
+    """[..., N]: the values of a function of encoded rows, with the arrays of a model.
 
-    The function gets encoded rows and the arrays of a `Model`.
+    Rows of a folder are evaluated in blocks, and so are rows by NumPy. JAX evaluates all rows of an
+    array at once.
 
     In a process that was forked after JAX had run, a fitted model predicts with NumPy, too, as a
     loaded one does.
@@ -124,7 +125,7 @@ def _predict_blocks_of_folder(model: Any, table: BlockTable, function: RowFuncti
             "and grad"
         )
     values = [
-        np.asarray(predict_in_blocks(model, block.bins.T.copy(), function))
+        np.asarray(evaluate_on_encoded_rows(model, block.bins.T.copy(), function))
         for block in table.iter_rows(BLOCK_ROWS)
     ]
     return np.concatenate(values, axis=-1)

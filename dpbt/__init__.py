@@ -59,7 +59,7 @@ _CLASSES_AND_FUNCTIONS = {
 
 
 def _version() -> str:
-    """The version of the installed package, or if it is not installed that of the checkout."""
+    """The version of the installed package, or else that of the checkout."""
     try:
         return metadata.version("dpbt")
     except metadata.PackageNotFoundError:

@@ -31,7 +31,9 @@ COMMANDS = {
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run one command and return its exit status. Bad input ends in one line and status 2.
+    """Run one command of the command line, and return its exit status.
+
+    Bad input ends in one line and status 2.
 
     Args:
         arguments: those of the command line; None for those of this process.

@@ -93,13 +93,13 @@ class HypothesisKind(HoldsFunctions):
     _alternative = "the module that defines it"
 
     def with_training(self, **changes: Any) -> "HypothesisKind":
-        """Copy the kind with changed fields of its training, or with new training."""
+        """Copy a kind of hypotheses with changed fields of its training, or with new training."""
         if self.training is None:
             return dataclasses.replace(self, training=Training(**changes))
         return dataclasses.replace(self, training=dataclasses.replace(self.training, **changes))
 
     def predict_prepared(self, hypothesis: Any, prepared: Any) -> AnyArray:
-        """f32[N] or f32[K, N]: predict what a hypothesis adds to the scores of prepared rows.
+        """f32[N] or f32[K, N]: what a hypothesis adds to the scores of prepared rows.
 
         Args:
             hypothesis: one hypothesis.

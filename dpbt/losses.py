@@ -23,7 +23,12 @@ import numpy as np
 from jax.core import Tracer
 from jax.scipy.special import xlogy
 
-from dpbt.common.arithmetic import LN2, log_probability, matsushita_probability, square_probability
+from dpbt.common.arithmetic import (
+    LN2,
+    log_loss_probability,
+    matsushita_loss_probability,
+    square_loss_probability,
+)
 from dpbt.common.validate import check_interval, show_value
 from dpbt.types import Array, LossFamily, Numbers, ProperLoss
 
@@ -49,7 +54,7 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         return alpha * curved + 2 * (1 - alpha) * jnp.sign(2 * u - 1)
 
     def excess(z: Numbers) -> Array:
-        """The distance of |z|/2 beyond the flat part; 0 on it."""
+        """The distance of |z|/2 beyond the flat part of the inverse link; 0 on it."""
         return jnp.maximum(jnp.abs(z) / 2 - (1 - alpha), 0)
 
     def inverse_link(z: Numbers) -> Array:
@@ -73,12 +78,15 @@ def m_alpha(alpha: Numbers) -> ProperLoss:
         surrogate=surrogate,
         perspective=perspective,
         smoothness=_smoothness_of_m_alpha(alpha),
-        probability=matsushita_probability,
+        probability=matsushita_loss_probability,
     )
 
 
 def _smoothness_of_m_alpha(alpha: Numbers) -> Numbers:
-    """1 / (4 alpha): the largest second derivative of M-alpha's surrogate, infinite at 0."""
+    """The largest second derivative of M-alpha's surrogate, 1 / (4 alpha).
+
+    It is infinite at alpha = 0.
+    """
     if isinstance(alpha, Tracer):
         return 0.25 / alpha
     with np.errstate(divide="ignore"):
@@ -86,7 +94,7 @@ def _smoothness_of_m_alpha(alpha: Numbers) -> Numbers:
 
 
 def _ratio_or_zero(numerator: Array, denominator: Array) -> Array:
-    """Divide class weights; a denominator far below a grid unit gives 0."""
+    """The ratio of class weights; 0 if the denominator is far below a grid unit."""
     large = denominator > 1e-20
     return jnp.where(large, numerator / jnp.where(large, denominator, 1), 0)
 
@@ -95,7 +103,7 @@ square = ProperLoss(
     name="square",
     bayes_risk=lambda u: 4 * u * (1 - u),
     link=lambda u: 8 * u - 4,
-    inverse_link=square_probability,
+    inverse_link=square_loss_probability,
     surrogate=lambda z: jnp.where(jnp.abs(z) <= 4, (z - 4) ** 2 / 16, jnp.maximum(-z, 0)),
     perspective=lambda w1, w0: 4 * _ratio_or_zero(w1 * w0, w1 + w0),
     smoothness=1 / 8,
@@ -113,7 +121,7 @@ log = ProperLoss(
     name="log",
     bayes_risk=lambda u: -(xlogy(u, u) + xlogy(1 - u, 1 - u)) / LN2,
     link=lambda u: jnp.log2(u / (1 - u)),
-    inverse_link=log_probability,
+    inverse_link=log_loss_probability,
     surrogate=lambda z: jnp.logaddexp(-z * LN2, 0) / LN2,
     perspective=_log_perspective,
     smoothness=LN2 / 4,
@@ -160,7 +168,10 @@ def loss_family_of_loss_or_name(
 
 @functools.cache
 def constant_loss_family(loss: ProperLoss) -> LossFamily:
-    """A family whose member for every alpha is the same loss; cached by the loss."""
+    """A family of losses whose member for every alpha is one loss.
+
+    It is cached by the loss.
+    """
 
     def family(alpha: Numbers) -> ProperLoss:
         return loss
@@ -185,7 +196,9 @@ PropertyChecks = Mapping[str, Any]
 
 @functools.cache
 def check_perspective_of_family(family: LossFamily) -> None:
-    """Refuse a family whose perspective lacks what scoring splits assumes, tested on a grid.
+    """Refuse a family whose perspective lacks a property that scoring splits assumes.
+
+    The properties are tested on a grid.
 
     Sensitivities of splits assume that a perspective f is 0 where one class has no weight,
     symmetric, homogeneous of degree one, non-decreasing in each weight and concave
@@ -203,7 +216,9 @@ def check_perspective_of_family(family: LossFamily) -> None:
 
 @functools.cache
 def check_links_of_family(family: LossFamily) -> None:
-    """Refuse a family whose links, risk or surrogate lack what boosting assumes, tested on a grid.
+    """Refuse a family whose links, risk or surrogate lack a property that boosting assumes.
+
+    The properties are tested on a grid.
 
     The link must be -L' for the Bayes risk L, and the inverse link must undo it where it increases.
     The surrogate F must have F'(z) = -inverse_link(-z) and F(0) = 1, and the smoothness must be the
@@ -219,7 +234,9 @@ def check_links_of_family(family: LossFamily) -> None:
 def _check_properties_of_members(
     family: LossFamily, check_properties: Callable[[ProperLoss], PropertyChecks], consequence: str
 ) -> None:
-    """Refuse a family with a member that lacks a property; dpbt's own families are not tested.
+    """Refuse a family with a member that lacks a property.
+
+    The families of dpbt are not tested.
 
     Args:
         family: losses by alpha.
@@ -304,7 +321,10 @@ def _is_equal_up_to_rounding(values: Any, expected: Any) -> Any:
 
 
 def _test_link_properties(loss: ProperLoss) -> PropertyChecks:
-    """Test the properties that boosting assumes of a loss; none if its smoothness is infinite."""
+    """Test the properties that boosting assumes of a loss.
+
+    There are none if its smoothness is infinite.
+    """
     smoothness = check_interval(f"smoothness of {loss.name}", loss.smoothness, "(0, inf]")
     if not np.isfinite(smoothness).all():
         return {}
@@ -382,13 +402,13 @@ def _test_surrogate_properties(loss: ProperLoss, smoothness: np.ndarray) -> Prop
 
 
 def _is_predefined(family: LossFamily) -> bool:
-    """Whether a family is one of the library's own."""
+    """Whether a loss family is one of dpbt's own."""
     return family in (m_alpha, *map(constant_loss_family, (square, log, matsushita, zero_one)))
 
 
 @functools.cache
 def unique_family_name(family: LossFamily) -> str:
-    """A name that tells families apart, for identities.
+    """A name of a loss family that tells families apart, for identities.
 
     It is the name of the loss, followed by a digest of its values if the family is not dpbt's.
     """

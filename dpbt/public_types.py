@@ -54,7 +54,9 @@ MAX_ROWS_IN_BLOCKS = 2**40
 
 
 def redacted_repr(self: Any) -> str:
-    """A `repr` for an object that holds private rows: the names of its fields, and their dtypes.
+    """The `repr` of an object that holds private rows, which shows no value.
+
+    It has the names of the object's fields and their dtypes.
 
     It shows no value, and no length except F, as any other may be the number of rows. Classes with
     private fields use it as their `__repr__`.
@@ -72,7 +74,7 @@ def redacted_repr(self: Any) -> str:
 
 
 class DeclaredDomain(Mapping[str, Any]):
-    """A public domain in the form in which tables, recipes and models carry it: it never changes.
+    """A public domain that never changes, as tables, recipes and models carry it.
 
     It can be used wherever a domain can. Two are equal if their columns have the same names and the
     same kinds, with all attributes, in the same order: then each cell has the same bin, and a bin
@@ -154,7 +156,7 @@ class Response(NamedTuple):
 
     @property
     def is_number(self) -> bool:
-        """Whether it is a number, whatever the objective."""
+        """Whether the model predicts a number, whatever the objective."""
         return self.target_dtype == "float32"
 
     @property
@@ -167,7 +169,9 @@ class Response(NamedTuple):
 
     @property
     def quantile_residual_on_grid(self) -> QuantileResidual:
-        """The residuals q and 1 - q of a quantile q, rounded, in units of the larger one / GRID.
+        """The two residuals of a quantile, rounded to units of the grid of weights.
+
+        They are q and 1 - q, in units of the larger one / GRID.
 
         For a quantile alone; other objectives have no level q.
         """
@@ -178,7 +182,7 @@ class Response(NamedTuple):
 
     @property
     def description(self) -> str:
-        """The text that names the response in errors and in identities: "one of two classes"."""
+        """The words for the response in errors and identities, such as "one of two classes"."""
         match self.target_dtype, self.objective:
             case "bool", _:
                 return "one of two classes"
@@ -224,13 +228,19 @@ class Splits(NamedTuple):
 
 
 def have_same_splits(first: Splits, second: Splits) -> bool:
-    """Whether two tables have equal splits and positions; `allowed` is not compared."""
+    """Whether two tables have equal splits and positions.
+
+    `allowed` is not compared.
+    """
     pairs: Any = zip(first[:5], second[:5], strict=True)
     return all(np.array_equal(*pair) for pair in pairs)
 
 
 def splits_of_boolean_features(num_features: int) -> Splits:
-    """The splits of Boolean features, of bins 0 and 1: split s and attribute s read feature s."""
+    """Make the splits of Boolean features, which have the bins 0 and 1.
+
+    Split s and attribute s read feature s.
+    """
     features = np.arange(num_features, dtype=np.int32)
     ones = np.ones(num_features, np.uint8)
     position = np.zeros((num_features, MAX_BINS), np.float32)
@@ -252,7 +262,7 @@ class Tree(NamedTuple):
 
 
 class HoldsFunctions:
-    """Base of immutable classes that hold functions, which pickle does not store.
+    """Base of immutable classes that hold functions, and so cannot be pickled.
 
     Pickling an instance raises a TypeError that names the alternative. A copy is the object itself.
     """

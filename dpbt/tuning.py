@@ -142,7 +142,10 @@ LOG_LOSS = Score(
 def make_score_program(
     score: Score, noise: Mechanism, loss: types.LossFamily | None
 ) -> types.Program:
-    """Make the private program that draws a score with noise; its budget is a `types.Noise`."""
+    """Make the private program that draws a score with noise.
+
+    Its budget is a `types.Noise`.
+    """
 
     def program(draw: boundary.Draw, rows: Any, scores: Array, params: Noise, public: Any) -> None:
         draw(
@@ -169,11 +172,12 @@ _MIN_PROBABILITY = Decimal(10) ** -90
 
 
 def draw_run_count(key: Array, run_count: RunCountLaw) -> int:
-    """Draw K, the number of runs, which is private: invert its distribution function at 256 bits.
+    """Draw K, the private number of runs, from its law.
 
-    Nothing truncates it. The law of the result is within 2^-200 of `run_count` in total
-    variation (`accounting.COUNT_DISTANCE`). The reason is that each value's probability is off by
-    at most 2^-256 and the rounding of 120 digits, and fewer than 2^22 values are not below 10^-90.
+    It inverts the distribution function of K at 256 random bits. Nothing truncates it. The law of
+    the result is within 2^-200 of `run_count` in total variation (`accounting.COUNT_DISTANCE`). The
+    reason is that each value's probability is off by at most 2^-256 and the rounding of 120 digits,
+    and fewer than 2^22 values are not below 10^-90.
 
     Args:
         key: one typed key, used for nothing else.
@@ -212,7 +216,9 @@ def quantile_of_run_count(run_count: RunCountLaw, *, position: int, num_bits: in
 
 @dataclasses.dataclass(frozen=True)
 class Selection:
-    """The public rules of a choice: how it tries and scores candidates. Build one with `selection`.
+    """The public rules by which a choice tries and scores candidates.
+
+    Build one with `selection`.
 
     Attributes:
         score: the name of the score, "log_loss".
@@ -247,7 +253,7 @@ def selection(
     score_fraction: float = 0.1,
     seed: int = 0,
 ) -> Selection:
-    """The rules by which `tune` chooses: how many runs it makes, and on which rows it scores them.
+    """Make the rules by which `tune` chooses: the law of its runs, and the rows that it scores.
 
     A score is the sum of the log losses of rows, each at most 2 nats.
 
@@ -284,7 +290,7 @@ Candidates = Recipe | MultiProgramRecipe | Sequence[Recipe | MultiProgramRecipe]
 
 
 def check_and_list_single_settings(recipes: Candidates) -> list[Recipe]:
-    """Every setting of one or several recipes, in order, which are checked to go together.
+    """List every setting of one or several recipes, and check that they go together.
 
     Raises:
         ValueError: for no recipe, something that is none, or recipes that differ in the numbers of
@@ -316,7 +322,7 @@ def check_and_list_single_settings(recipes: Candidates) -> list[Recipe]:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ChoicePlan:
-    """What a choice draws and what it costs, as it follows from public numbers.
+    """The score, the noise and the cost of a choice, which follow from public numbers.
 
     Attributes:
         choice: the public facts about the choice.
@@ -385,7 +391,10 @@ def _view_of_absent_row(params: Noise, recipe: Recipe) -> View:
 
 
 def planned_ledger(recipes: Candidates, selection: Selection) -> Ledger:
-    """The ledger of a choice before it takes place; its lines are those of the first candidate.
+    """The ledger of a choice before it takes place.
+
+    Its lines are those of the first candidate. The guarantee is priced by the dearest candidate and
+    by the law of the number of runs (`conversions.choice_among_fits`).
 
     Args:
         recipes: the candidates, as `dpbt.tune` takes them.
@@ -414,10 +423,10 @@ def candidates(
     relation: str | Relation = ADD_REMOVE,
     **options: Any,
 ) -> list[Recipe]:
-    """A candidate for each combination of a grid, whose choice costs at most (epsilon, delta).
+    """Build a candidate for each combination of a grid, for a total budget of their choice.
 
-    The function searches the epsilon of a run, and builds every candidate with it. So `epsilon` is
-    the total, as for every recipe.
+    A choice among them costs at most (epsilon, delta). The function searches the epsilon of a run,
+    and builds every candidate with it. So `epsilon` is the total, as for every recipe.
 
     Args:
         build: a recipe's function, such as `recipes.oblivious_boost`.
@@ -466,7 +475,7 @@ RUNS_IN_FLIGHT = 4
 
 
 class Tuned(NamedTuple):
-    """The release of a choice.
+    """The best model of a choice with its noisy score, as `tune` releases them.
 
     Attributes:
         model: the model of the best run. Its ledger is that of the choice.
@@ -556,7 +565,7 @@ def tune(
 
 
 def _recipes_that_share_programs(singles: Sequence[Recipe]) -> list[Recipe]:
-    """The recipes with one `max_rounds` and without texts, so that as many as can share a program.
+    """Give recipes one `max_rounds` and no texts, so that as many as can share a program.
 
     The `max_rounds` is at least that of each of them. Recipes with equal static parts share a
     compiled program.
@@ -569,9 +578,10 @@ def _recipes_that_share_programs(singles: Sequence[Recipe]) -> list[Recipe]:
 
 
 def _choice_identity(singles: Sequence[Recipe], selection: Selection, plan: ChoicePlan) -> str:
-    """A text with every public number of a choice, so that choices under one key are independent.
+    """A text with every public number of a choice, which enters its key.
 
-    If two choices shared noise at two scales, their releases would reveal private statistics.
+    So choices under one key are independent. If two choices shared noise at two scales, their
+    releases would reveal private statistics.
     """
     digest = hashlib.sha256()
     for recipe in singles:
@@ -604,7 +614,7 @@ def _run_all_and_choose_best(
     plan: ChoicePlan,
     public_key: Array | None,
 ) -> ScoredRun:
-    """Draw K, make K runs, and return the one with the largest score.
+    """Draw K, make K runs of random candidates, and return the run of the largest score.
 
     Among equal scores it is the first run. Runs are exchangeable, so which one that is tells
     nothing (docs/privacy.md).
@@ -651,7 +661,7 @@ class _StartedRun(NamedTuple):
 
 
 def _copy_run_to_host(started: _StartedRun, score: Score) -> ScoredRun:
-    """Wait for a run, and copy its results to the host."""
+    """Wait for a started run, and copy its results to the host."""
     fitted_parts, score_draw = jax.device_get(started.results)
     return ScoredRun(
         score=score.value(score_draw), candidate=started.candidate, fitted_parts=fitted_parts
@@ -659,9 +669,9 @@ def _copy_run_to_host(started: _StartedRun, score: Score) -> ScoredRun:
 
 
 def _draw_candidate_of_run(key: Array, run: int, num_candidates: int) -> int:
-    """Draw the index of the candidate of a run: 64 random bits modulo the number of candidates.
+    """Draw the index of the candidate that a run fits.
 
-    It does not depend on the rows.
+    It is 64 random bits modulo the number of candidates. It does not depend on the rows.
     """
     words = np.asarray(_two_words(_fold_in(key, run)), ">u4").tobytes()
     return int.from_bytes(words, "big") % num_candidates
@@ -684,7 +694,7 @@ class SplitRows(NamedTuple):
 
 
 class FitAndScore(NamedTuple):
-    """The results of one run.
+    """The fitted parts and the drawn score of one run.
 
     Attributes:
         fitted_parts: the release of the fit, and its model.
@@ -704,7 +714,7 @@ def fit_and_score(
     public_key: Array | None,
     score_program: types.Program,
 ) -> FitAndScore:
-    """Make one run: fit a model on the rows for learning, and draw its score; traceable.
+    """Fit a model on the rows for learning, and draw its score; traceable.
 
     The score depends on the fit through its release alone, so a run is the adaptive composition of
     two mechanisms, and each reads its share of the rows. The scores of the rows do not leave.
@@ -733,7 +743,10 @@ _fit_and_score = compilation.jit_with_bounded_cache(
 
 
 def _split_into_learning_and_scoring_rows(table: Table, selection: Selection) -> SplitRows:
-    """Split a table into the rows that fits read and the rows that scores read, both padded."""
+    """Split a table into the rows that fits read and the rows that scores read.
+
+    Both are padded with absent rows to a bucket of lengths.
+    """
     learning = scoring = table.present
     if selection.held_out is not None:
         held_out = jnp.asarray(is_held_out(table, selection.held_out, selection.seed))
@@ -748,14 +761,17 @@ _SPLITMIX_INCREMENT = np.uint64(0x9E3779B97F4A7C15)
 
 
 def _splitmix_finalise(words: np.ndarray) -> UInt64[np.ndarray, "..."]:
-    """u64[...]: the finaliser of SplitMix64 (Steele, Lea & Flood, 2014), a bijection."""
+    """u64[...]: mix the bits of words by the finaliser of SplitMix64, a bijection.
+
+    The source is Steele, Lea & Flood (2014).
+    """
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return words ^ (words >> np.uint64(31))
 
 
 def is_held_out(table: Table, share: float, seed: int) -> Bool[np.ndarray, "N"]:
-    """bool[N]: whether each row is for scores instead of for fits.
+    """bool[N]: whether each row is held out, for scores instead of for fits.
 
     It is a hash of the row's bins and target under a public seed, so it depends on that row alone.
     Equal rows go together. No secret is needed: any rule on one row serves the proof.

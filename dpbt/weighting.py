@@ -12,7 +12,7 @@ from dpbt.common.arithmetic import (
     multiply_by_reciprocal,
     portable_exp,
     round_separately,
-    softmax,
+    softmax_in_bits,
     sum_in_order,
 )
 from dpbt.common.devices import vary_like
@@ -57,22 +57,23 @@ class LazyNumbers(NamedTuple):
 
 
 def on_grid(weight: Array, cap: Array) -> WeightsAndCap:
-    """Round weights in [0, cap] to grid integers 1..GRID. No weight becomes 0, so no row is lost.
+    """Round weights in [0, cap] to grid integers 1..GRID.
 
-    The map is fixed and of each row's own weight, so every bound for weights in [0, cap] holds for
-    its results.
+    No weight becomes 0, so no row is lost. The map is fixed and of each row's own weight, so every
+    bound for weights in [0, cap] holds for its results.
     """
     quantized = jnp.clip(jnp.round(multiply_by_reciprocal(weight, cap) * GRID), 1, GRID)
     return WeightsAndCap(quantized, jnp.asarray(cap, jnp.float32))
 
 
 def mirror(loss: types.ProperLoss | types.LossFamily | str, bounded: bool = True) -> WeightUpdate:
-    """The mirror update of weights of Nock & Henecka (2020), equation (13): W = inverse_link(-y H).
+    """The mirror update of weights, W = inverse_link(-y H).
 
-    H is the row's score so far, and the first weights are inverse_link(0) = 1/2. The paper's step
-    form applies the link to the weight and adds -y beta h. Where the link is one-to-one, both forms
-    are the same. On the flat part of M-alpha's inverse link (alpha < 1) the step form forgets
-    scores. Their proof uses the cumulative form, which is the form here (equations 128-129).
+    It is equation (13) of Nock & Henecka (2020). H is the row's score so far, and the first weights
+    are inverse_link(0) = 1/2. The paper's step form applies the link to the weight and adds -y beta
+    h. Where the link is one-to-one, both forms are the same. On the flat part of M-alpha's inverse
+    link (alpha < 1) the step form forgets scores. Their proof uses the cumulative form, which is
+    the form here (equations 128-129).
 
     Args:
         loss: a loss, a family of them whose alpha is that of `MirrorNumbers`, or a name in
@@ -110,7 +111,10 @@ def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpd
 def _mirror_update_of_family(
     family: types.LossFamily, identity_format: str, bounded: bool
 ) -> WeightUpdate:
-    """The mirror update of a loss family, bounded or at most 1."""
+    """The mirror update of weights for a loss family.
+
+    `bounded` is as `mirror` takes it.
+    """
     check_links_of_family(family)
 
     def weigh(
@@ -173,7 +177,7 @@ def residuals(response: types.Response, norm: str) -> WeightUpdate:
             residual = jnp.clip(multiply_by_reciprocal(table.target - score, unit), -cap, cap)
             return WeightsAndCap(jnp.round(multiply_by_reciprocal(residual, cap) * GRID), cap)
         classes = jnp.arange(response.num_classes, dtype=jnp.uint8)[:, None]
-        residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax(score)
+        residual = (table.target[None, :] == classes).astype(jnp.float32) - softmax_in_bits(score)
         if norm == "l1":
             length = sum_in_order(jnp.abs(residual))
         else:
@@ -202,7 +206,9 @@ _MANTISSA = 12
 def scale_and_cap_weights_to_total(
     weight: Float32[Array, "N"], total: Int32[Array, ""]
 ) -> Int32[Array, "N"]:
-    """i32[N]: integers min(GRID, round(c weight)), with the c that makes their sum `total`.
+    """i32[N]: scale weights by one factor and cap them at GRID, so that their sum is `total`.
+
+    They are the integers min(GRID, round(c weight)) with the factor c that has this sum.
 
     This is the Bregman projection of a measure onto those of a density (Bun et al. (2020), Lemma 9,
     for any c > 0), on a grid. The factor c is found by bisection on a fixed, data-independent scale

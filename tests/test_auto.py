@@ -12,7 +12,7 @@ from dpbt.recipes.auto_rule import (
     MIN_STEP_SHARE_ON_COARSE_COLUMNS,
     NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS,
     ColumnCounts,
-    choose_numbers,
+    choose_hyperparameters,
     count_columns,
 )
 from dpbt.types import BINARY, Recipe
@@ -29,15 +29,15 @@ def test_columns_are_fine_if_they_have_an_order_and_many_bins():
         "owner": Boolean(),
     }
     assert count_columns(domain) == ColumnCounts(num_columns=4, num_fine=1)
-    assert not count_columns(domain).are_fine
-    assert count_columns({"age": Numeric(0, 100, bins=32)}).are_fine
+    assert not count_columns(domain).are_nearly_all_fine
+    assert count_columns({"age": Numeric(0, 100, bins=32)}).are_nearly_all_fine
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
 @pytest.mark.parametrize("rows", [500, 5000, 500_000])
 def test_tables_with_coarse_columns_have_small_steps_and_few_splits(rows, delta):
     fine, coarse = (
-        choose_numbers(epsilon=1.0, rows=rows, columns=columns, delta=delta)
+        choose_hyperparameters(epsilon=1.0, rows=rows, columns=columns, delta=delta)
         for columns in (FINE, COARSE)
     )
     noise_of_fine, noise_of_coarse = (
@@ -54,7 +54,7 @@ def test_tables_with_coarse_columns_have_small_steps_and_few_splits(rows, delta)
 def test_numbers_do_not_depend_on_whether_columns_are_fine():
     response = Numeric(0, 1).response
     fine, coarse = (
-        choose_numbers(epsilon=1.0, rows=5000, columns=columns, response=response)
+        choose_hyperparameters(epsilon=1.0, rows=5000, columns=columns, response=response)
         for columns in (FINE, COARSE)
     )
     assert fine == coarse
@@ -73,7 +73,7 @@ def test_only_numbers_of_a_weak_signal_are_constants(delta, weak, strong):
     )
 
     def step_of(rows, response, **options):
-        numbers = choose_numbers(
+        numbers = choose_hyperparameters(
             epsilon=1.0, rows=rows, columns=FINE, delta=delta, response=response, **options
         )
         return float(numbers.step)

@@ -218,7 +218,7 @@ def test_a_fit_in_blocks_refuses_what_it_cannot_learn_from(tmp_path):
     recipe, checkpoint = oblivious_recipe("two", 700), tmp_path / "kept"
     published = recipes.bdpe(epsilon=1, rows=700, calibration="published")
     for message, fit in {
-        r"learned from by dpbt\.fit": lambda: dpbt.boost(KEY, block_table, recipe),
+        r"only dpbt\.fit learns": lambda: dpbt.boost(KEY, block_table, recipe),
         "checkpoint is for": lambda: dpbt.fit(KEY, table, recipe, checkpoint=checkpoint),
         "bdpe of the published calibration reads": lambda: dpbt.fit(KEY, block_table, published),
         "must be uint8": lambda: dpbt.fit(KEY, block_table, oblivious_recipe("classes", 700)),

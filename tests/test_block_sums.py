@@ -93,7 +93,7 @@ def total_of_narrow_integers(draw, table, weights, params, public):
         (coin_whose_sides_follow_a_sum, r"'coin' depend on \['total'\]"),
         (scale_that_follows_the_rows, r"'sum' depend on \['the private rows'\]"),
         (sum_without_total, r"'sum' is of no boundary.RowSum"),
-        (total_of_narrow_integers, r"int32, got \['int16'\]"),
+        (total_of_narrow_integers, r"of sums of \['int16'\], but .* of int32"),
     ],
 )
 def test_programs_that_need_all_rows_at_once_are_refused(program, message):

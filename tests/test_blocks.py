@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 import dpbt
-from dpbt.common.storage import checksum_of_json
+from dpbt.common.storage import sha256_of_json_without_checksum
 from dpbt.data import blocks, convert
 from dpbt.data.domains import Label, WeightColumn
 from tests.support import worker_process
@@ -181,7 +181,7 @@ def test_a_manifest_with_wrong_content_is_refused_though_its_checksum_is_right(
 ):
     _, block_table = table_and_blocks(tmp_path / "t", "classes", 300, rows_per_block=100)
     content = json.loads((block_table.folder / blocks.MANIFEST).read_text()) | change
-    content["checksum"] = checksum_of_json(content)
+    content["checksum"] = sha256_of_json_without_checksum(content)
     (block_table.folder / blocks.MANIFEST).write_text(json.dumps(content))
     with pytest.raises(ValueError, match=rf"manifest\.json: .*{message}") as error:
         blocks.open_folder(block_table.folder)

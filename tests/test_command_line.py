@@ -22,7 +22,7 @@ import dpbt
 from dpbt import __main__ as command_line
 from dpbt import audit as audits
 from dpbt.common.progress import Progress, show_progress
-from dpbt.common.storage import checksum_of_json
+from dpbt.common.storage import sha256_of_json_without_checksum
 from dpbt.data import domains, files
 from dpbt.data.domains import template
 from dpbt.owners.cli import compilation_cache as cached
@@ -193,7 +193,9 @@ def test_an_evaluation_counts_the_rows_with_a_label(working_folder, capsys, name
 def test_models_that_vote_state_scores(working_folder, capsys):
     content = json.loads(Path("model.json").read_text())
     content |= {"probability": None, "reason": "a vote"}
-    Path("vote.json").write_text(json.dumps({**content, "checksum": checksum_of_json(content)}))
+    Path("vote.json").write_text(
+        json.dumps({**content, "checksum": sha256_of_json_without_checksum(content)})
+    )
     header, labels, scores = printed_predictions(capsys, "predict", "vote.json", "odd.csv")
     assert header == ["class", "score"]
     assert [label == "ill, or worse" for label in labels] == (scores[:, 0] > 0).tolist()
@@ -531,12 +533,12 @@ def test_the_folder_of_programs_is_kept_below_its_size_by_deleting_the_oldest(tm
     other_file.write_bytes(bytes(1000))
     os.utime(tmp_path / "machine-1" / "jit_run-5-cache", (5_000, 20_000))
     for max_bytes, expected_ages in ((600, {0, 1, 2, 3, 4, 5}), (350, {5, 0, 1}), (99, set())):
-        cached.delete_oldest_programs(tmp_path, max_bytes)
+        cached.delete_least_recently_used_programs(tmp_path, max_bytes)
         assert {
             int(path.name.split("-")[1]) for path in tmp_path.glob("*/*-cache")
         } == expected_ages
     assert other_file.exists()
-    cached.delete_oldest_programs(tmp_path / "absent")
+    cached.delete_least_recently_used_programs(tmp_path / "absent")
 
 
 def test_a_program_that_cannot_be_read_is_deleted_without_a_warning(tmp_path):

@@ -154,7 +154,7 @@ def test_a_loaded_model_knows_the_noise_of_its_leaves_or_curves(tmp_path, model_
         assert loaded_effect.noise == pytest.approx(effect_before.noise, rel=2e-3)
     trees_without_noise = model.hypotheses._replace(noise=0 * model.hypotheses.noise)
     model_without_noise = dataclasses.replace(loaded, hypotheses=trees_without_noise)
-    assert effects.models_with_redrawn_noise(model_without_noise) == []
+    assert effects.models_with_fresh_noise_added(model_without_noise) == []
 
 
 def test_leaves_that_are_drawn_again_have_the_noise_and_its_correlation(monkeypatch):
@@ -162,7 +162,7 @@ def test_leaves_that_are_drawn_again_have_the_noise_and_its_correlation(monkeypa
     model = MODELS["oblivious"]
     trees = model.hypotheses
     leaves = np.stack(
-        [redrawn.hypotheses.leaf for redrawn in effects.models_with_redrawn_noise(model)]
+        [redrawn.hypotheses.leaf for redrawn in effects.models_with_fresh_noise_added(model)]
     )
     noise = (leaves - np.asarray(trees.leaf)) / np.asarray(trees.noise)
     np.testing.assert_allclose(noise.std(axis=0), 1, atol=0.08)
@@ -198,13 +198,13 @@ def fit_small_model(epsilon, rounds=2, **options):
 def test_without_noise_a_model_drawn_again_is_the_model_itself(tmp_path):
     model = fit_small_model(np.inf, scores_fraction=0.1, marginals_fraction=0.1).model
     assert len(model.transcript.prologue) == len(model.transcript.epilogue) == 1
-    for redrawn in effects.models_with_redrawn_noise(model)[::8]:
+    for redrawn in effects.models_with_fresh_noise_added(model)[::8]:
         for array, expected in zip(redrawn.hypotheses, model.hypotheses, strict=True):
             np.testing.assert_allclose(array, expected, rtol=1e-6)
     model_effects = attribute_effects(model, SMALL_DOMAIN, noise=True)
     assert max(effect.noise for effect in model_effects) < 1e-9 < model_effects[0].variance
     dpbt.save(model, tmp_path / "model.json", domain=SMALL_DOMAIN)
-    assert effects.models_with_redrawn_noise(dpbt.load(tmp_path / "model.json")) == []
+    assert effects.models_with_fresh_noise_added(dpbt.load(tmp_path / "model.json")) == []
 
 
 @pytest.mark.slow
@@ -218,7 +218,7 @@ def test_noise_that_is_drawn_again_moves_a_shape_as_other_keys_do(monkeypatch):
     runs = boost_under_keys(jax.random.split(jax.random.key(2), 400))
     leaves_under_keys = np.asarray(runs.leaf)[:, 0]
     redrawn_leaves = np.stack(
-        [redrawn.hypotheses.leaf[0] for redrawn in effects.models_with_redrawn_noise(model)]
+        [redrawn.hypotheses.leaf[0] for redrawn in effects.models_with_fresh_noise_added(model)]
     )
     redrawn_deviation, deviation_under_keys = (
         np.std(leaves, axis=0) for leaves in (redrawn_leaves, leaves_under_keys)

@@ -388,7 +388,7 @@ def test_a_key_pays_for_one_fit(table):
     key_ids = [
         release.key_id
         for privacy_filter in (budget, other_budget)
-        for release in privacy_filter._read_all_releases()
+        for release in privacy_filter._read_releases_of_all_processes()
         if release.key_id
     ]
     assert len(set(key_ids)) == len(key_ids) == 3  # of one key, too: each filter has its own salt

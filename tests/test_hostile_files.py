@@ -18,7 +18,7 @@ import pytest
 
 import dpbt
 from dpbt import losses, tuning
-from dpbt.common.storage import checksum_of_json
+from dpbt.common.storage import sha256_of_json_without_checksum
 from dpbt.data import convert
 from dpbt.data.domains import Boolean
 from dpbt.training.blocks import checkpoint
@@ -89,7 +89,7 @@ def single_changes(content):
 def text_with_checksum(content):
     """The JSON text of content with its own checksum, where one can be computed."""
     with contextlib.suppress(ValueError):
-        content = {**content, "checksum": checksum_of_json(content)}
+        content = {**content, "checksum": sha256_of_json_without_checksum(content)}
     return json.dumps(content)
 
 
@@ -152,7 +152,7 @@ def use_model(path):
 def use_table(path):
     """Every use of the manifest of a table in blocks, as functions."""
     table = dpbt.blocks.open_folder(path.parent)
-    yield lambda: (repr(table), table.splits, table.identity, table.declarations_text)
+    yield lambda: (repr(table), table.splits, table.identity, table.public_declarations_json)
     yield lambda: list(table.iter_rows(100))
     yield lambda: table.has_domain(DOMAIN)
 

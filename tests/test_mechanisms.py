@@ -56,7 +56,7 @@ def test_log_probs_of_integer_noise_are_those_of_its_law(scale):
     log_probs = log_prob(laplace, jnp.asarray(k, jnp.int32), jnp.int32(0), jnp.float32(scale))
     np.testing.assert_allclose(log_probs, stats.dlaplace(1 / scale).logpmf(k), rtol=1e-5, atol=1e-5)
 
-    step = float(mechanisms.rounding_step(jnp.float32(scale)))
+    step = float(mechanisms.rounded_gaussian_step(jnp.float32(scale)))
     assert step == max(2.0 ** np.floor(np.log2(scale) - 11), 1)
     value, width = np.int32(77), float(np.float32(scale))
     output = np.int32(np.round((value + scale * np.array([-6, -1.3, 0, 0.4, 5.0])) / step) * step)

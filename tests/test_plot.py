@@ -70,7 +70,7 @@ def test_noise_alone_has_marks_and_bands_and_titles_name_what_is_drawn(tmp_path,
     model = dpbt.load(tmp_path / "m.json")
     twice = model.hypotheses._replace(leaf=2 * model.hypotheses.leaf)
     twice = dataclasses.replace(model, hypotheses=twice)
-    monkeypatch.setattr(effects, "models_with_redrawn_noise", lambda _: [twice])
+    monkeypatch.setattr(effects, "models_with_fresh_noise_added", lambda _: [twice])
     ax = plot.attributes(model, data="people")
     widths = [bar.get_width() for bar in ax.patches]
     marks = [path.vertices[0, 0] for path in ax.collections[0].get_paths()]

@@ -353,7 +353,7 @@ def change_and_reseal(path, change):
     content = json.loads(path.read_text())
     change(content)
     content.pop("checksum", None)
-    content["checksum"] = storage.checksum_of_json(content)
+    content["checksum"] = storage.sha256_of_json_without_checksum(content)
     path.write_text(json.dumps(content))
 
 

@@ -59,8 +59,8 @@ stump = boundary.weak_learner(
 )
 
 # The same stump with the momentum of optax, applied to leaves and not to splits.
-leaves_alone = Tree(split=False, leaf=True)  # type: ignore[arg-type]
-momentum = optax.masked(optax.trace(0.9), leaves_alone)
+only_leaves = Tree(split=False, leaf=True)  # type: ignore[arg-type]
+momentum = optax.masked(optax.trace(0.9), only_leaves)
 one_stump = trees.TREES.with_training(
     merge=lambda rounds, *_: Tree(rounds.split[:1], rounds.leaf.sum(axis=0, keepdims=True))
 )

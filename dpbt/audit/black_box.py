@@ -50,7 +50,7 @@ def black_box_lower_bound(
         neighbour: likewise. The result of an audit of two private tables is itself private.
         view: the released output -> numbers.
         claim: (epsilon, delta) that the learner states.
-        num_runs: how many, at least 80; half of them on each table.
+        num_runs: how many, half of them on each of the two tables; fewer than 80 count as 80.
         seed: the seed of the first run.
         confidence: in (0, 1).
     """
@@ -93,10 +93,10 @@ def black_box_lower_bound(
 def make_worst_table_pairs(
     low: ArrayLike, high: ArrayLike, num_rows: int = 20, seed: int = 0
 ) -> dict[str, tuple[np.ndarray, np.ndarray]]:
-    """Tables and neighbours on which wrong learners often break their claim, under add/remove.
+    """Make tables and neighbours on which wrong learners often break their claim.
 
-    A table is f64[N, A + 1]: numbers in their ranges, and a label of 0 or 1. The row that one of
-    them has and the other lacks is the last.
+    They are neighbours under add/remove. A table is f64[N, A + 1]: numbers in their ranges, and a
+    label of 0 or 1. The row that one of them has and the other lacks is the last.
 
     Args:
         low: f64[A], the least value in the domain of each column.
@@ -133,12 +133,15 @@ def make_worst_table_pairs(
 
 
 def _numbers_of_output(output: Any) -> Float64[np.ndarray, "D"]:
-    """f64[D]: the numbers of a view; infinite ones are large, and NaN is very small."""
+    """f64[D]: the numbers of a view, all of them finite.
+
+    Infinite ones become large, and NaN very small.
+    """
     return np.nan_to_num(np.ravel(np.asarray(output, float)), nan=-1e30, posinf=1e30, neginf=-1e30)
 
 
 def _stack_views(views: Sequence[np.ndarray], width: int) -> Float64[np.ndarray, "R _"]:
-    """f64[R, width + 1]: R views, filled up with zeros, and the length of each."""
+    """f64[R, width + 1]: R views padded with zeros, and the length of each in the last column."""
     return np.stack([np.append(np.pad(view, (0, width - len(view))), len(view)) for view in views])
 
 
@@ -154,7 +157,7 @@ class _Views(NamedTuple):
     on_neighbour: np.ndarray
 
     def slice(self, start: int, stop: int | None) -> "_Views":
-        """The views of some runs."""
+        """Take the views of some runs, from `start` up to `stop`."""
         return _Views(*(views[start:stop] for views in self))
 
 
@@ -170,14 +173,14 @@ class _Distinguisher(NamedTuple):
     score: Callable[[np.ndarray], np.ndarray]
 
     def scores_of(self, views: _Views) -> RunScores:
-        """The scores of all runs."""
+        """Score the views of all runs on both tables."""
         return RunScores(
             on_table=self.score(views.on_table), on_neighbour=self.score(views.on_neighbour)
         )
 
 
 def _make_distinguishers(views: _Views) -> list[_Distinguisher]:
-    """Several distinguishers of two tables; some of them are trained on these views."""
+    """Make several distinguishers of two tables, some of them trained on these views."""
     pooled = np.concatenate(views)
     varying_places = np.flatnonzero(np.ptp(pooled, axis=0) > 0)
     if not len(varying_places):
@@ -217,7 +220,10 @@ def _distance_of_output_from_center(
 
 
 def _train_distinguisher_by_exact_values(views: _Views, place: int) -> _Distinguisher:
-    """The log ratio of how often each value of a number was seen on both tables."""
+    """Train a distinguisher by how often each value of one number was seen on both tables.
+
+    Its score is the log ratio of these counts.
+    """
     pooled = np.concatenate([views.on_table[:, place], views.on_neighbour[:, place]])
     values, codes = np.unique(pooled, return_inverse=True)
     counts_on_table, counts_on_neighbour = (
@@ -234,7 +240,7 @@ def _train_distinguisher_by_exact_values(views: _Views, place: int) -> _Distingu
 
 
 def _train_linear_distinguisher(views: _Views, places: np.ndarray) -> _Distinguisher:
-    """The linear discriminant of Fisher, with a ridge."""
+    """Train the linear discriminant of Fisher, with a ridge, on some numbers of the views."""
     scale = np.std(np.concatenate(views)[:, places], axis=0)
     on_table, on_neighbour = (views_of_table[:, places] / scale for views_of_table in views)
     covariance = np.cov(on_table.T) + np.cov(on_neighbour.T)

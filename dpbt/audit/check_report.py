@@ -25,7 +25,7 @@ class CheckLine:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CheckReport:
-    """All lines of a check.
+    """The lines of a check of a mechanism or a learner.
 
     Attributes:
         subject: the mechanism or the learner.
@@ -37,7 +37,7 @@ class CheckReport:
 
     @property
     def passed(self) -> bool:
-        """Whether all properties hold."""
+        """Whether all the checked properties hold."""
         return all(line.passed for line in self.lines)
 
     def __str__(self) -> str:
@@ -56,7 +56,9 @@ class CheckReport:
 
 
 class CheckError(AssertionError):
-    """A mechanism or a learner does not keep what it claims; the message is the report.
+    """The error that a mechanism or a learner does not keep what it claims.
+
+    Its message is the report.
 
     Attributes:
         report: all lines of the check.
@@ -68,7 +70,7 @@ class CheckError(AssertionError):
 
 
 def report_or_fail(subject: str, lines: Sequence[CheckLine]) -> CheckReport:
-    """The report of some lines.
+    """Make the report of some lines, or raise it as an error if one of them did not pass.
 
     Raises:
         CheckError: if one of them did not pass.

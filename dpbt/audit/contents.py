@@ -46,7 +46,9 @@ class Contents(NamedTuple):
 
 
 def snapshot_contents(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
-    """The contents of an object now; later changes of the object do not change them.
+    """Record the contents of an object as digests of its parts.
+
+    Later changes of the object do not change them.
 
     Args:
         value: anything.
@@ -61,7 +63,10 @@ def snapshot_contents(value: Any, opaque: tuple[type, ...] = ()) -> Contents:
 
 
 def places_of_differences(first: Contents, second: Contents) -> frozenset[str]:
-    """The places where two objects hold different parts; places that are unknown do not count."""
+    """The places within two objects where they hold different parts.
+
+    A place is the path to a part, such as `['leaf'].n`. Places that are unknown do not count.
+    """
     if any("" in contents.unknown and not contents.parts for contents in (first, second)):
         return frozenset()  # one of them is too large to be read
     unknown = (*first.unknown, *second.unknown)
@@ -75,12 +80,12 @@ def places_of_differences(first: Contents, second: Contents) -> frozenset[str]:
 
 
 def _is_place_within(place: str, outer_place: str) -> bool:
-    """Whether a place is within the object at another place."""
+    """Whether a place, such as `['leaf'].n`, is within the object at another place."""
     return place.startswith(outer_place) and place[len(outer_place) :][:1] in (".", "[")
 
 
 def describe_uncompared_parts(first: Contents, second: Contents) -> list[str]:
-    """Words for the parts that could not be compared, or that differ in their order alone."""
+    """Describe the parts that could not be compared, or that differ in their order alone."""
     unknown = {**first.unknown, **second.unknown}
     words = [f"{kind}{f' at {place}' if place else ''}" for place, kind in unknown.items()]
     orders = first.orders.keys() & second.orders.keys()
@@ -94,7 +99,7 @@ def describe_uncompared_parts(first: Contents, second: Contents) -> list[str]:
 
 
 class _TooLargeError(Exception):
-    """An object with more parts than are read, or deeper ones."""
+    """The error for an object with more parts than are read, or deeper ones."""
 
 
 _SCALAR_TYPES = (type(None), bool, int, str, bytes, type(Ellipsis), type(NotImplemented))
@@ -117,7 +122,10 @@ class _ItemDigests(NamedTuple):
 
 
 class _ContentsReader:
-    """Collects the parts of one object; `parts`, `orders` and `unknown` are those of `Contents`."""
+    """Collects digests of the parts of one object by their places.
+
+    `parts`, `orders` and `unknown` are those of `Contents`.
+    """
 
     def __init__(self, opaque: tuple[type, ...] = ()):
         self._opaque = opaque
@@ -128,7 +136,7 @@ class _ContentsReader:
         self._path: list[int] = []  # identities of the objects that the current one is within
 
     def add_parts(self, place: str, value: Any, depth: int) -> None:
-        """Add the parts of the object at a place, which lies within so many other objects."""
+        """Add the parts of the object at a place, which lies within `depth` other objects."""
         self._num_parts_left -= 1
         if self._num_parts_left < 0 or depth > MAX_DEPTH:
             raise _TooLargeError("of more parts than are compared")
@@ -150,22 +158,22 @@ class _ContentsReader:
             self._path.pop()
 
     def _add_part(self, place: str, *words: Any) -> None:
-        """Note a digest of some words and numbers as the part at a place."""
+        """Record a digest of some words and numbers as the part at a place."""
         self.parts[place] = _digest(*words)
 
     def _add_unknown(self, place: str, value: Any) -> None:
-        """Note that the object at a place cannot be compared."""
+        """Record that the object at a place cannot be compared."""
         self.unknown[place] = _qualified_name(type(value))
 
     def _add_class(self, place: str, value: Any, depth: int) -> None:
-        """Note the class of an instance by its name, and by its contents if no module has it."""
+        """Add the class of an instance by its name, and by its contents if no module has it."""
         kind = type(value)
         self._add_part(place, "instance of", _qualified_name(kind))
         if not _is_importable(kind) and id(kind) not in self._path:
             self.add_parts(f"{place}.__class__", kind, depth)
 
     def _add_parts_by_type(self, place: str, value: Any, depth: int) -> None:
-        """Add the parts of an object in the way of its type."""
+        """Add the parts of an object by the method for its type."""
         library = type(value).__module__.partition(".")[0]
         if isinstance(value, self._opaque):
             self._add_class(place, value, depth)
@@ -212,7 +220,7 @@ class _ContentsReader:
     # Arrays and frames.
 
     def _add_parts_of_array(self, place: str, value: Any, depth: int) -> None:
-        """An array of NumPy by its dtype, shape and numbers, and a mask if it has one."""
+        """Add the parts of an array of NumPy: its dtype, shape and numbers, and its mask if any."""
         array = np.asarray(getattr(value, "data", value)) if _is_masked(value) else value
         array = np.asarray(array)
         self._add_class(place, value, depth)
@@ -233,7 +241,7 @@ class _ContentsReader:
             self._add_attributes(place, value, depth, hidden)
 
     def _add_parts_of_sparse(self, place: str, value: Any, depth: int) -> None:
-        """A sparse array by its cells, in order."""
+        """Add the parts of a sparse array: its cells, in order."""
         cells = value.tocoo(copy=True)
         cells.sum_duplicates()
         self._add_part(place, "sparse", _qualified_name(type(value)), value.shape)
@@ -243,7 +251,7 @@ class _ContentsReader:
             self.add_parts(f"{place}.coords", tuple(cells.coords), depth)
 
     def _add_parts_of_frame(self, place: str, value: Any, depth: int) -> None:
-        """A data frame, a column or an index by its cells, and not by how it stores them."""
+        """Add the parts of a data frame, a column or an index: its cells, and not their storage."""
         self._add_class(place, value, depth)
         try:
             contents = _contents_of_frame_or_column(value)
@@ -258,7 +266,7 @@ class _ContentsReader:
     # Containers.
 
     def _add_parts_of_built_in(self, place: str, value: Any, depth: int) -> None:
-        """A built-in value or container, or an instance of a subclass of it."""
+        """Add the parts of a built-in value or container, or of an instance of a subclass of it."""
         self._add_class(place, value, depth)
         if isinstance(value, dict):
             self._add_parts_of_mapping(place, value, depth)
@@ -280,7 +288,7 @@ class _ContentsReader:
             self._add_attributes(place, value, depth)
 
     def _add_parts_of_sequence(self, place: str, items: list, depth: int) -> None:
-        """A sequence by its items; a sequence of scalars has one digest."""
+        """Add the parts of a sequence by its items; a sequence of scalars has one digest."""
         digests = [_scalar_digest(item) for item in items]
         self._add_part(f"{place}.len", len(items))
         if all(digest is not None for digest in digests):
@@ -290,15 +298,18 @@ class _ContentsReader:
             self.add_parts(f"{place}[{number}]", item, depth)
 
     def _add_parts_of_set(self, place: str, items: list, depth: int) -> None:
-        """A set by its members, in no order."""
-        members = self._digests_of_items(items, depth)
+        """Add the members of a set as one part, in no order."""
+        members = self._digests_of_unordered_objects(items, depth)
         self._add_part(f"{place}.members", *sorted(members.digests))
         if members.unknown_type:
             self.unknown[place] = f"{members.unknown_type} in a set"
 
     def _add_parts_of_mapping(self, place: str, value: dict, depth: int) -> None:
-        """A dict by its keys and values; the order of its keys goes to `orders`."""
-        keys, unknown_type = self._digests_of_items(dict.keys(value), depth)
+        """Add the keys and values of a dict as parts.
+
+        The order of its keys goes to `orders`.
+        """
+        keys, unknown_type = self._digests_of_unordered_objects(dict.keys(value), depth)
         if unknown_type or len(set(keys)) < len(keys):
             self.unknown[place] = f"{unknown_type or 'keys that are alike'} as a key"
             return
@@ -309,18 +320,21 @@ class _ContentsReader:
             words = words if len(words) <= 40 else f"{words[:20]}...{digest.hex()[:12]}"
             self.add_parts(f"{place}[{words}]", item, depth)
 
-    def _digests_of_items(self, items: Any, depth: int) -> _ItemDigests:
-        """The digests of some objects, which have no places."""
+    def _digests_of_unordered_objects(self, objects: Any, depth: int) -> _ItemDigests:
+        """Digest each of some objects on its own, such as the members of a set or keys.
+
+        Such objects have no places.
+        """
         digests = []
         unknown_type = ""
-        for item in items:
-            if (scalar_digest := _scalar_digest(item)) is not None:
+        for each in objects:
+            if (scalar_digest := _scalar_digest(each)) is not None:
                 digests.append(scalar_digest)
                 continue
             inner = _ContentsReader(self._opaque)
             inner._num_parts_left = self._num_parts_left
             inner._path = [*self._path]
-            inner.add_parts("", item, depth)
+            inner.add_parts("", each, depth)
             self._num_parts_left = inner._num_parts_left
             words = itertools.chain.from_iterable(sorted(inner.parts.items()))
             digests.append(_digest(*words))
@@ -330,7 +344,7 @@ class _ContentsReader:
     # Code.
 
     def _add_parts_of_function(self, place: str, value: types.FunctionType, depth: int) -> None:
-        """A function by its name, its code and the data that the code reads."""
+        """Add the name, the code and the data that the code reads as parts of a function."""
         self._add_part(place, "function", value.__module__, value.__qualname__)
         self._add_parts_of_code(f"{place}.__code__", value.__code__, depth)
         for name in ("__defaults__", "__kwdefaults__", "__dict__", "__closure__"):
@@ -341,14 +355,14 @@ class _ContentsReader:
                 self.add_parts(f"{place}.__globals__[{name!r}]", global_value, depth)
 
     def _add_parts_of_code(self, place: str, value: types.CodeType, depth: int) -> None:
-        """A code object by its instructions, names and constants."""
+        """Add the instructions, names and constants of a code object as parts."""
         names = value.co_names, value.co_varnames, value.co_freevars, value.co_cellvars
         counts = value.co_argcount, value.co_kwonlyargcount, value.co_flags
         self._add_part(place, "code", value.co_name, value.co_code, *names, *counts)
         self.add_parts(f"{place}.co_consts", value.co_consts, depth)
 
     def _add_parts_of_class(self, place: str, value: type, depth: int) -> None:
-        """A class by its name, and by its attributes if no module has it under that name."""
+        """Add a class by its name, and by its attributes if no module has it under that name."""
         self._add_part(place, "class", _qualified_name(value))
         if _is_importable(value):
             return
@@ -367,7 +381,7 @@ class _ContentsReader:
     # Instances.
 
     def _add_parts_of_instance(self, place: str, value: Any, depth: int) -> None:
-        """An instance of a class that is not built in."""
+        """Add the parts of an instance of a class that is not built in."""
         self._add_class(place, value, depth)
         numbers = _as_numeric_array(value)
         if numbers is not None:
@@ -386,7 +400,7 @@ class _ContentsReader:
             self._add_parts_of_pickle(place, value, depth)
 
     def _add_attributes(self, place: str, value: Any, depth: int, hidden: Any = ()) -> None:
-        """The attributes of an instance, by name, and its slots."""
+        """Add the attributes and the slots of an instance, by name."""
         attribute_value = dict(getattr(value, "__dict__", {}))
         for kind in type(value).__mro__:
             for name, slot in vars(kind).items():
@@ -401,7 +415,7 @@ class _ContentsReader:
                 self.add_parts(f"{place}.{name}", attribute_value[name], depth)
 
     def _add_parts_of_pickle(self, place: str, value: Any, depth: int) -> None:
-        """An object with state in C, by the parts of its pickle."""
+        """Add the parts of an object with state in C, which are those of its pickle."""
         try:
             reduced = value.__reduce_ex__(4)
         except Exception:
@@ -431,7 +445,7 @@ _DESCRIPTOR_TYPES = (
 
 
 def _digest(*words: Any) -> bytes:
-    """32 bytes that follow from some words and numbers."""
+    """A digest of some words and numbers, of 32 bytes."""
     return hashlib.blake2b(repr(words).encode("utf-8", "backslashreplace"), digest_size=32).digest()
 
 
@@ -451,7 +465,7 @@ def _qualified_name(kind: type) -> str:
 
 
 def _look_up_global(value: Any, path: str) -> Any:
-    """The object that the module of a value has under a dotted name; None if it has none."""
+    """Look up a dotted name in the module of a value; None if the module has none."""
     target: Any = sys.modules.get(getattr(value, "__module__", None) or "")
     for name in path.split("."):
         target = getattr(target, name, None)
@@ -464,7 +478,7 @@ def _is_importable(kind: type) -> bool:
 
 
 def _is_pure_python(kind: type) -> bool:
-    """Whether instances hold nothing but attributes and slots, so none of their state is in C."""
+    """Whether instances of a class hold attributes and slots alone, and no state in C."""
     num_slots = sum(
         isinstance(slot, types.MemberDescriptorType)
         for base in kind.__mro__
@@ -480,7 +494,7 @@ def _is_masked(value: Any) -> bool:
 
 
 def _iterate_built_in(value: Any) -> Iterator:
-    """The members of a built-in container, without code of a subclass."""
+    """Iterate over the members of a built-in container, without code of a subclass."""
     kind: Any = next(base for base in _BUILT_IN_TYPES if isinstance(value, base))
     return kind.__iter__(value)
 
@@ -499,13 +513,13 @@ def _canonical_bytes(array: np.ndarray) -> bytes:
 
 
 def _is_plain_data(value: Any) -> bool:
-    """Whether a global is data rather than a module, a class or a function."""
+    """Whether a global is plain data rather than a module, a class or a function."""
     plain = np.ndarray | np.generic | bool | int | float | complex | str | bytes
     return isinstance(value, plain) or type(value) in (list, tuple, dict, set, frozenset)
 
 
 def _global_names_in_code(code: types.CodeType) -> list[str]:
-    """The names that a function and those within it look up."""
+    """The global names that a function and the functions within it look up."""
     names = set(code.co_names)
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
@@ -514,7 +528,7 @@ def _global_names_in_code(code: types.CodeType) -> list[str]:
 
 
 def _as_numeric_array(value: Any) -> np.ndarray | None:
-    """The numbers of another library's array, such as that of JAX; None for anything else."""
+    """Convert another library's array, such as that of JAX, to NumPy; None for anything else."""
     if not hasattr(value, "__array__") or not hasattr(value, "dtype"):
         return None
     try:
@@ -525,7 +539,7 @@ def _as_numeric_array(value: Any) -> np.ndarray | None:
 
 
 def _contents_of_frame_or_column(value: Any) -> dict[str, Any] | None:
-    """Name -> cells, types or names of a frame, a column or an index; None for anything else."""
+    """The cells, types and names of a frame, a column or an index; None for anything else."""
     contents_of_library = {
         "pyarrow": _contents_of_pyarrow,
         "polars": _contents_of_polars,
@@ -535,7 +549,7 @@ def _contents_of_frame_or_column(value: Any) -> dict[str, Any] | None:
 
 
 def _contents_of_pyarrow(value: Any) -> dict[str, Any] | None:
-    """As `_contents_of_frame_or_column`, of an object of pyarrow."""
+    """The cells, types and names of a table or a column of pyarrow; None for anything else."""
     if not hasattr(value, "to_pylist"):
         return None
     if not hasattr(value, "schema"):
@@ -545,7 +559,7 @@ def _contents_of_pyarrow(value: Any) -> dict[str, Any] | None:
 
 
 def _contents_of_polars(value: Any) -> dict[str, Any] | None:
-    """As `_contents_of_frame_or_column`, of an object of polars."""
+    """The cells, types and names of a frame or a column of polars; None for anything else."""
     if type(value).__name__ == "DataFrame":
         return {"names": value.columns, "columns": value.get_columns()}
     if type(value).__name__ == "Series":
@@ -554,7 +568,7 @@ def _contents_of_polars(value: Any) -> dict[str, Any] | None:
 
 
 def _contents_of_pandas(value: Any) -> dict[str, Any] | None:
-    """As `_contents_of_frame_or_column`, of an object of pandas."""
+    """The cells, types and names of an object of pandas; None for anything else."""
     pandas = importlib.import_module("pandas")
     if value is pandas.NaT or value is pandas.NA:
         return {}

@@ -32,7 +32,10 @@ from dpbt.training.table_preparation import without_domain
 from dpbt.types import AnyArray, Array, Recipe, Table, Transcript
 
 ROUNDING = 1e-4
-"""A loss L in float32 may be above the truth by `ROUNDING` (1 + L)."""
+"""A loss L in float32 may be above the truth by `ROUNDING` (1 + L).
+
+`mechanism_types.ROUNDING` is something else: a factor of noise.
+"""
 
 MEMORY_BYTES = 256 * 2**20
 """About how much memory the neighbours take that are compared side by side."""
@@ -40,7 +43,7 @@ MEMORY_BYTES = 256 * 2**20
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Audit:
-    """The result of an audit.
+    """The losses of recorded transcripts, and the claim that they are compared with.
 
     Attributes:
         claimed_epsilon: the ledger's epsilon. With a delta above 0 a transcript may, rarely, lose
@@ -118,7 +121,7 @@ def exact_lower_bound(
         key: one typed key.
         neighbours: from `neighbours`.
         recipe: one setting; its `rows` must cover the largest neighbour.
-        num_runs: how many, at least 8, half of them on each of the two tables.
+        num_runs: how many, half of them on each of the two tables; fewer than 8 count as 8.
         confidence: in (0, 1).
 
     Raises:
@@ -199,7 +202,10 @@ def _record_and_compare_with_neighbours(
 def _log_ratios_by_site(
     key: Array, *, table: Table, other: Table, recipe: Recipe, num_runs: int
 ) -> dict[str, np.ndarray]:
-    """Site -> f32[R]: the log ratios of the densities of R fresh runs on a table and on another."""
+    """The log ratios of R fresh runs between a table and another, site by site.
+
+    Site -> f32[R]; the runs are on the first table.
+    """
     recorded = _record_transcripts(key, table, recipe, num_runs, [other.present])
     mask = np.asarray(other.present)[None]
     losses = _numpy_transcript_losses(recorded, table=table, other=other, masks=mask, recipe=recipe)
@@ -209,11 +215,12 @@ def _log_ratios_by_site(
 def largest_loss_between_tables(
     key: Array, table: Table, other: Table, recipe: Recipe, num_transcripts: int
 ) -> float:
-    """The largest exact |log p(transcript | table) - log p(transcript | other)|, over transcripts.
+    """The largest exact privacy loss of recorded transcripts between two tables.
 
-    The neighbours of `audit_transcripts` share all rows but one by construction. The two tables
-    here may come from two files that were read and encoded separately, so that reading and encoding
-    are audited too. The result is a function of private rows and is not itself private.
+    It is the largest |log p(transcript | table) - log p(transcript | other)|. The neighbours of
+    `audit_transcripts` share all rows but one by construction. The two tables here may come from
+    two files that were read and encoded separately, so that reading and encoding are audited too.
+    The result is a function of private rows and is not itself private.
 
     Args:
         key: one typed key.
@@ -246,7 +253,7 @@ def largest_loss_between_tables(
 def _record_transcripts(
     key: Array, table: Table, recipe: Recipe, num_transcripts: int, masks: Iterable[AnyArray]
 ) -> Transcript:
-    """R transcripts of runs on a table, after a check of all arguments.
+    """Record R transcripts of runs on a table, after a check of all arguments.
 
     Args:
         key: one typed key.
@@ -273,12 +280,15 @@ def _record_transcripts(
 
 @compilation.jit_with_bounded_cache()
 def _sample_transcripts(run_keys: Array, table: Table, recipe: Recipe) -> Transcript:
-    """The transcripts of runs under R keys."""
+    """Run a recipe under each of R keys, and return the transcripts."""
     return jax.lax.map(lambda key: sample_transcript(key, table, recipe), run_keys)
 
 
 def sample_transcript(key: Array, table: Table, recipe: Recipe) -> Transcript:
-    """The transcript of one run, whose noise and public randomness follow from one key."""
+    """Run a recipe once, and return the transcript.
+
+    Its noise and its public randomness follow from one key.
+    """
     noise_key, public_key = pair(key)
     return boost(noise_key, table, recipe, public_key).transcript
 
@@ -295,7 +305,7 @@ class _TranscriptLosses(NamedTuple):
     step_ratios: dict[str, Any]
 
     def absolute_total(self) -> Float32[np.ndarray, "R B"]:
-        """f32[R, B]: the absolute loss of each transcript over all sites."""
+        """f32[R, B]: the absolute loss of each transcript, summed over its sites."""
         return np.abs(sum(self.by_site.values()))
 
 
@@ -308,7 +318,7 @@ def _numpy_transcript_losses(
     recipe: Recipe,
     claims: dict[str, np.float32] | None = None,
 ) -> _TranscriptLosses:
-    """Compute the losses of each transcript, and return them as arrays of NumPy.
+    """Compute the losses of transcripts between tables, as arrays of NumPy.
 
     Domains are taken off first, so that tables of all domains share one program. The arguments are
     those of `_compiled_transcript_losses`; without claims no step is judged.
@@ -329,7 +339,7 @@ def _compiled_transcript_losses(
     recipe: Recipe,
     claims: dict[str, np.float32],
 ) -> _TranscriptLosses:
-    """The losses of each transcript between a table and another one with each of B masks.
+    """Compute the losses of transcripts between a table and another one with each of B masks.
 
     Args:
         transcripts: R of them.
@@ -356,7 +366,7 @@ def _compiled_transcript_losses(
 
 
 def _num_parallel_masks(transcripts: Transcript, table: Table, recipe: Recipe) -> int:
-    """How many masks `MEMORY_BYTES` hold side by side, by the shapes of the arrays."""
+    """How many masks fit into `MEMORY_BYTES` side by side, by the shapes of the arrays."""
     withheld = recipe.learner.withheld
     widths = [
         math.prod(draws.shape[2:])
@@ -369,7 +379,9 @@ def _num_parallel_masks(transcripts: Transcript, table: Table, recipe: Recipe) -
 
 
 def claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[str, np.float32]:
-    """Site -> the ledger's claim for one step: an epsilon, or the square root of a rho.
+    """The privacy loss that the ledger claims for one step of each site.
+
+    Site -> an epsilon, or for a recipe with a delta the square root of a rho.
 
     Raises:
         ValueError: for a site that the ledger does not have, or no site.
@@ -392,9 +404,10 @@ def claims_by_site(recipe: Recipe, sites: Iterable[str] | None = None) -> dict[s
 def ratios_to_claims(
     by_site: dict[str, DrawComparison], recipe: Recipe, claims: dict[str, np.float32]
 ) -> dict[str, Array]:
-    """Site -> f32[], the largest ratio over rounds of a step's loss to its claim.
+    """The largest ratio of a step's worst-case loss to its claim, for each site.
 
-    It is 0 where public randomness claims nothing and costs nothing.
+    Site -> f32[]; the largest over rounds. It is 0 where public randomness claims nothing and costs
+    nothing.
 
     Args:
         by_site: the comparison of the draws of each site, from `replay.log_ratios_by_site`.
@@ -410,7 +423,7 @@ def ratios_to_claims(
 
 
 def as_numpy_refusing_nan(tree: Any) -> Any:
-    """The pytree with arrays of NumPy.
+    """Convert the arrays of a pytree to NumPy, and refuse NaN.
 
     Raises:
         ValueError: if there is a NaN.

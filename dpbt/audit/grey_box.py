@@ -78,7 +78,10 @@ class Call(NamedTuple):
 
 
 class DivergedError(Exception):
-    """A replay asked for another draw than the run: control flow follows private rows."""
+    """The error that a replay asked for another draw than its run.
+
+    Its control flow follows private rows.
+    """
 
 
 def _l1_norm(difference: np.ndarray) -> float:
@@ -113,7 +116,7 @@ class _AdditiveNoise(NamedTuple):
     deviation: float = np.nan
 
     def log_density_of_output(self, output: np.ndarray, value: np.ndarray) -> float:
-        """The log density of an output.
+        """The log density of an output that is a value with this noise.
 
         It is -IMPOSSIBLE_EVENT_LOG_RATIO if a number that is not finite has changed.
         """
@@ -123,8 +126,11 @@ class _AdditiveNoise(NamedTuple):
         noise = np.where(is_odd, 0.0, output - np.where(is_odd, 0.0, value))
         return float(np.sum(self.log_density(noise)))
 
-    def rounding(self, output: np.ndarray, value: np.ndarray) -> float:
-        """A bound on the rounding of the difference of output and value, and of the density."""
+    def rounding_bound_of_density(self, output: np.ndarray, value: np.ndarray) -> float:
+        """Bound the rounding error of the log density of an output.
+
+        It is that of the difference of output and value, and that of the density.
+        """
         is_finite = np.isfinite(value) & np.isfinite(output)
         finite_value = np.where(is_finite, value, 0.0)
         finite_output = np.where(is_finite, output, 0.0)
@@ -179,7 +185,7 @@ class Hooks:
     """
 
     def __init__(self, seed: int = 0, recorded: list[Call] | None = None):
-        """Hooks of a run, or of its replay.
+        """Make the hooks of a run, or of its replay.
 
         Args:
             seed: the seed of the noise and of the public randomness.
@@ -193,29 +199,40 @@ class Hooks:
 
     @property
     def public_state(self) -> Any:
-        """The state of `public`; equal for two hooks of one seed that drew as many numbers."""
+        """The state of the generator `public`.
+
+        It is equal for two hooks of one seed that drew as many numbers.
+        """
         return self.public.bit_generator.state
 
     def laplace(self, value: Any, sensitivity: float, scale: float, name: str = "") -> Any:
-        """The value with Laplace noise of a scale; the sensitivity is in the L1 norm."""
+        """Add Laplace noise of a scale to a value.
+
+        The sensitivity is in the L1 norm.
+        """
         return self._add_noise(_laplace_noise(scale), value, sensitivity, name)
 
     def gaussian(self, value: Any, sensitivity: float, scale: float, name: str = "") -> Any:
-        """The value with Gaussian noise of a standard deviation; the sensitivity is in L2."""
+        """Add Gaussian noise to a value, with the scale as its standard deviation.
+
+        The sensitivity is in the L2 norm.
+        """
         return self._add_noise(_gaussian_noise(scale), value, sensitivity, name)
 
     def integer_laplace(self, value: Any, sensitivity: float, scale: float, name: str = "") -> Any:
-        """Whole numbers with discrete Laplace noise, of densities in proportion to e^-|k| / scale.
+        """Round a value to whole numbers, and add discrete Laplace noise of a scale.
 
-        The sensitivity is in the L1 norm.
+        The noise is k with a probability in proportion to e^(-|k| / scale). The sensitivity is in
+        the L1 norm.
         """
         integers = np.rint(np.asarray(value, float))
         return self._add_noise(_discrete_laplace_noise(scale), integers, sensitivity, name)
 
     def choose(self, scores: Any, sensitivity: float, epsilon: float, name: str = "") -> int:
-        """An index, with a probability in proportion to e^(epsilon score / (2 sensitivity)).
+        """Choose an index of large score by the exponential mechanism.
 
-        This is the exponential mechanism; each score may change by the sensitivity.
+        Its probability is in proportion to e^(epsilon score / (2 sensitivity)), and each score may
+        change by the sensitivity.
         """
         scores = np.asarray(scores, float)
         logits = epsilon * (scores - np.max(scores)) / (2 * sensitivity)
@@ -236,7 +253,10 @@ class Hooks:
         )
 
     def respond(self, bit: bool, epsilon: float, name: str = "") -> bool:
-        """The bit, or with a chance of 1 / (1 + e^epsilon) the other: randomized response."""
+        """Answer a private bit by randomized response.
+
+        It is the bit, or with a chance of 1 / (1 + e^epsilon) the other one.
+        """
         truth = bool(bit)
         flip_probability = float(special.expit(-epsilon))
 
@@ -264,7 +284,7 @@ class Hooks:
         sensitivity: float = np.nan,
         name: str = "custom",
     ) -> Any:
-        """A mechanism of one's own: how it draws, and the log density of its outputs.
+        """Draw from a mechanism of one's own, given by its sampler and its log density.
 
         Args:
             value: the private value, for the report.
@@ -288,7 +308,7 @@ class Hooks:
         )
 
     def exactly(self, value: Any, name: str = "") -> Any:
-        """The value itself, which is released, or decides something, without noise.
+        """Return a value that is released, or decides something, without noise.
 
         If it holds something else on the neighbour, one run distinguishes the tables. Objects are
         compared by what they hold (`contents`), and the audit reports what it cannot compare.
@@ -317,7 +337,7 @@ class Hooks:
     def _add_noise(
         self, noise: _AdditiveNoise, value: Any, sensitivity: float, name: str
     ) -> np.ndarray:
-        """The value with noise, as a draw of the run."""
+        """Add noise to a value, and record the call."""
         array = np.asarray(value, float)
         output = self._record_call(
             name=f"{noise.name} {name}".strip(),
@@ -326,7 +346,7 @@ class Hooks:
             distance=noise.distance,
             draw=lambda: array + noise.sample(self._noise, array.shape),
             log_density=lambda output: noise.log_density_of_output(output, array),
-            rounding=lambda output: noise.rounding(output, array),
+            rounding=lambda output: noise.rounding_bound_of_density(output, array),
         )
         self.calls[-1] = self.calls[-1]._replace(deviation=noise.deviation)
         return output
@@ -342,7 +362,7 @@ class Hooks:
         log_density: Callable[[np.ndarray], float],
         rounding: Callable[[np.ndarray], float] = lambda output: 0.0,
     ) -> np.ndarray:
-        """The output of a draw, fresh or recorded, after a note of the call.
+        """Record a call of a mechanism, and return its output, fresh or recorded.
 
         Raises:
             DivergedError: if the run that is replayed had another draw here.
@@ -364,7 +384,10 @@ class Hooks:
         return np.array(output)
 
     def _recorded_output(self, name: str, shape: tuple[int, ...]) -> np.ndarray:
-        """The output of the next draw of the run that is replayed."""
+        """The output of the next draw of the run that is replayed.
+
+        A DivergedError is raised if that draw has another name or shape.
+        """
         assert self._recorded is not None
         number = len(self.calls)
         call = self._recorded[number] if number < len(self._recorded) else None
@@ -415,7 +438,7 @@ def replay_pair(learn: Learn, table: Any, other: Any, seed: int) -> ReplayResult
 
 
 def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Contents) -> ReplayResult:
-    """The replay of a run on another table."""
+    """Replay a run on another table, and compare the draws and what was returned."""
     replay = Hooks(seed, run.calls)
     try:
         replayed = snapshot_contents(learn(other, replay), _OPAQUE_TYPES)
@@ -448,7 +471,7 @@ def _replay_on(learn: Learn, other: Any, seed: int, run: Hooks, released: Conten
 
 
 class _CallDifference(NamedTuple):
-    """How a draw of a run differs from the same draw of a replay.
+    """The difference between a draw of a run and the same draw of a replay.
 
     Attributes:
         loss: the log density of the run minus that of the replay.
@@ -465,7 +488,7 @@ class _CallDifference(NamedTuple):
 
 
 def _compare_calls(run_call: Call, replay_call: Call) -> _CallDifference:
-    """The difference between a draw of a run and of its replay."""
+    """Compare a draw of a run with the same draw of its replay."""
     loss = run_call.log_density - replay_call.log_density
     distance = _distance_of_values(run_call, replay_call)
     rounding = 0.0
@@ -484,7 +507,10 @@ def _compare_calls(run_call: Call, replay_call: Call) -> _CallDifference:
 
 
 def _distance_of_values(run_call: Call, replay_call: Call) -> float:
-    """How far the value of a draw moved; infinite if it is no number, and has changed."""
+    """How far the private value of a draw moved between a run and its replay.
+
+    It is infinite if the value is no number, and has changed.
+    """
     if not all(call.value.dtype.kind in "biuf" for call in (run_call, replay_call)):
         return 0.0 if run_call.log_density == replay_call.log_density else np.inf
     value = np.asarray(run_call.value, float)
@@ -496,7 +522,7 @@ def _distance_of_values(run_call: Call, replay_call: Call) -> float:
 
 
 class _ControlledReplay(NamedTuple):
-    """What one of many replays of a run shows.
+    """The returned contents and the densities of one of many replays of a run.
 
     Attributes:
         contents: the contents of the returned object; None if the replay diverged.
@@ -508,7 +534,7 @@ class _ControlledReplay(NamedTuple):
 
 
 class _Controls(NamedTuple):
-    """What many replays of one run say of the cause of a difference.
+    """The findings of many replays of one run on both tables.
 
     Attributes:
         has_repeated: whether each table repeats its draws in every replay.
@@ -523,10 +549,10 @@ class _Controls(NamedTuple):
 
 
 def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Controls:
-    """Replay one run on its own table and on the other, in a mixed order.
+    """Replay one run many times on each table, to see whether differences repeat.
 
-    Every second replay is on a copy, so that what follows from the address of a table, and not from
-    its rows, does not repeat.
+    The replays on its own table and on the other are in a mixed order. Every second replay is on a
+    copy, so that what follows from the address of a table, and not from its rows, does not repeat.
 
     A difference between the tables says nothing if the same table differs from itself.
     """
@@ -549,7 +575,7 @@ def _replay_controls(learn: Learn, table: Any, other: Any, seed: int) -> _Contro
 
 
 class _ReplaysOfTables(NamedTuple):
-    """Replays of one run.
+    """The replays of one run on each of two tables.
 
     Attributes:
         on_table: those on the table of the run.
@@ -563,7 +589,7 @@ class _ReplaysOfTables(NamedTuple):
 def _replay_in_mixed_order(
     learn: Learn, *, table: Any, other: Any, seed: int, run: Hooks
 ) -> _ReplaysOfTables:
-    """`CONTROLS` replays of a run on its own table, and as many on the other."""
+    """Replay a run `CONTROLS` times on its own table and as often on the other, mixed."""
     order = np.random.default_rng([seed, 3]).permutation(np.arange(2 * CONTROLS) % 2)
     tables, copies = (table, other), []  # copies are kept, so that no two have one address
     replays = _ReplaysOfTables([], [])
@@ -584,7 +610,10 @@ def _replay_in_mixed_order(
 def _find_leaks(
     on_table: list[_ControlledReplay], on_other: list[_ControlledReplay]
 ) -> frozenset[str]:
-    """The leaks of `_Controls`; none if a replay diverged."""
+    """Find the places where all replays on one table are alike, and differ from the other's.
+
+    There are none if a replay diverged.
+    """
     contents, other_contents = (
         [replay.contents for replay in replays if replay.contents is not None]
         for replays in (on_table, on_other)
@@ -599,7 +628,7 @@ def _find_leaks(
 
 
 def _copy_table(table: Any) -> Any:
-    """A copy of a table; the table itself, if it cannot be copied."""
+    """Copy a table, or return the table itself if it cannot be copied."""
     try:
         return copy.deepcopy(table)
     except Exception:  # a class of the caller's may raise anything
@@ -620,7 +649,7 @@ def _have_close_densities(
 
 
 def _describe_first_place(places: frozenset[str]) -> str:
-    """Words for the first of some places of the returned object."""
+    """Describe the first of some places of the returned object."""
     first = min(places)
     return f"what is returned at {first}" if first else "what is returned"
 
@@ -657,7 +686,7 @@ def grey_box_lower_bound(
         nonadaptive: whether the caller knows that no draw's value, noise or number of places
             follows from earlier outputs. Where all draws that distinguish the tables are Gaussian,
             mu is then the root of the sum of squares of their changes in deviations, for certain.
-        num_runs: how many, at least 8; half of them on each table.
+        num_runs: how many, half of them on each of the two tables; fewer than 8 count as 8.
         seed: the seed of the first run.
         confidence: in (0, 1).
     """
@@ -696,10 +725,10 @@ def grey_box_lower_bound(
             "than the hooks', or the learner changes its table"
         )
     bound = _bound_of_losses(void_bound, results, runs_on_each=runs_on_each, worst=worst)
-    mu_of_fixed_draws = _mu_of_fixed_draws(results) if nonadaptive else None
-    if mu_of_fixed_draws is not None:
-        epsilon = gdp_epsilon(mu_of_fixed_draws, claim[1]) if claim[1] else bound.epsilon
-        bound = bound._replace(epsilon=epsilon, mu=mu_of_fixed_draws, certain=True)
+    mu_of_draws = _mu_of_draws_changing_alike(results) if nonadaptive else None
+    if mu_of_draws is not None:
+        epsilon = gdp_epsilon(mu_of_draws, claim[1]) if claim[1] else bound.epsilon
+        bound = bound._replace(epsilon=epsilon, mu=mu_of_draws, certain=True)
     return bound._replace(uncompared=_join_first(returned.uncompared))
 
 
@@ -718,7 +747,7 @@ class _Pair(NamedTuple):
 
 
 class _ReturnedLeaks(NamedTuple):
-    """What differences of the returned objects prove.
+    """The leaks that differences of the returned objects prove.
 
     Attributes:
         leaks: the places at which the object follows private rows beside all draws.
@@ -732,7 +761,7 @@ class _ReturnedLeaks(NamedTuple):
 def _find_returned_leaks(
     learn: Learn, pairs: list[_Pair], results: list[ReplayResult]
 ) -> _ReturnedLeaks:
-    """Replay runs whose returned objects differ, and keep the differences that always repeat.
+    """Find the differences of returned objects that always repeat, by replays.
 
     A difference between the tables that one table alone does not repeat proves nothing.
     """
@@ -786,12 +815,12 @@ def _bound_of_losses(
 
 
 def _join_first(texts: list[str], max_texts: int = 3) -> str:
-    """The first of some texts in one line, which says if there are more."""
+    """Join the first of some texts in one line, which says if there are more."""
     return "; ".join(texts[:max_texts]) + ("; and more" if texts[max_texts:] else "")
 
 
 def _drop_differences_without_leak(result: ReplayResult, leaks: frozenset[str]) -> ReplayResult:
-    """The result, in which no difference of what was returned counts but a leak."""
+    """A result in which no difference of returned objects counts unless it is a leak."""
     if not result.differing_returns:
         return result
     if not result.differing_returns & leaks:
@@ -805,15 +834,18 @@ def _drop_differences_without_leak(result: ReplayResult, leaks: frozenset[str]) 
 
 
 def _describe_loss_of_result(result: ReplayResult) -> str:
-    """Words for where the loss of a result comes from."""
+    """Describe which draw the loss of a result comes from."""
     if result.sensitivity_ratio <= 1 + 1e-9:
         return result.where
     ratio = f"{result.sensitivity_ratio:.3g}"
     return f"{result.where}, where a value moved {ratio} times its stated sensitivity"
 
 
-def _mu_of_fixed_draws(results: list[ReplayResult]) -> float | None:
-    """The mu of draws that change alike in every run; None unless they do and are Gaussian."""
+def _mu_of_draws_changing_alike(results: list[ReplayResult]) -> float | None:
+    """The mu of Gaussian draws that change alike in every run.
+
+    It is None if other draws change, or some of them change in another way in another run.
+    """
     changes = {tuple(np.round(result.changes_in_deviations, 9)) for result in results}
     norms = [float(np.linalg.norm(result.changes_in_deviations)) for result in results]
     mu = min(norms) * (1 - _UNIT)

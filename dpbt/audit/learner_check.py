@@ -59,7 +59,7 @@ def check_learner(
     num_proposals: int = 20,
     key: Array | None = None,
 ) -> CheckReport:
-    """Check what a learner owes, on small tables and all their neighbours.
+    """Check the privacy losses, replays and noise of a learner on small tables and neighbours.
 
     - "losses": no recorded transcript tells a table from a neighbour by more than the epsilon of
       the ledger, and no step by more than its line, in the worst case over its outputs.
@@ -115,7 +115,7 @@ def check_learner(
             where=f"table {table_index}",
             recipe=recipe,
             table=table,
-            candidates=_candidate_rows_of_table(table, candidates),
+            candidates=_candidates_or_default_rows(table, candidates),
             key=jax.random.fold_in(key, table_index),
             num_transcripts=num_transcripts,
         )
@@ -141,7 +141,7 @@ def check_learner(
 
 
 class _Case(NamedTuple):
-    """A table that a recipe is checked on.
+    """A table that a recipe is checked on, with the candidates for its neighbours.
 
     Attributes:
         where: the words for the table in reports.
@@ -161,7 +161,7 @@ class _Case(NamedTuple):
 
 
 def _recipe_for(learner: Recipe | WeakLearner, table: Table, epsilon: float) -> Recipe:
-    """The recipe itself, or one of two rounds of a weak learner.
+    """The recipe to check: the given one, or one of two rounds of a weak learner.
 
     Raises:
         ValueError: for anything else, and as `recipes.custom`.
@@ -178,8 +178,11 @@ def _recipe_for(learner: Recipe | WeakLearner, table: Table, epsilon: float) -> 
     return custom(learner, epsilon=epsilon, rows=rows, rounds=2)
 
 
-def _candidate_rows_of_table(table: Table, candidates: Any) -> DomainRows:
-    """The rows that may come, of the types of the table."""
+def _candidates_or_default_rows(table: Table, candidates: Any) -> DomainRows:
+    """The rows that neighbours may gain: the given ones, or default ones of the table.
+
+    By default they are all rows of a small domain, or else the rows of the table with each label.
+    """
     if candidates is not None:
         return DomainRows(*candidates)
     if table.domain is not None and table.splits is not None and table.declared is None:
@@ -198,7 +201,7 @@ def _candidate_rows_of_table(table: Table, candidates: Any) -> DomainRows:
 
 
 def _check_losses_of_transcripts_and_steps(case: _Case, neighbours: Neighbours) -> list[CheckLine]:
-    """The losses of recorded transcripts, and of steps in the worst case."""
+    """Check the losses of recorded transcripts, and of steps in the worst case."""
     losses = exact_loss.audit_transcripts(
         case.key, neighbours, case.recipe, case.num_transcripts, with_worst_steps=True
     )
@@ -239,7 +242,7 @@ def _check_losses_of_transcripts_and_steps(case: _Case, neighbours: Neighbours) 
 
 
 def _check_replayed_hypotheses_are_equal(case: _Case, neighbours: Neighbours) -> CheckLine:
-    """How many hypotheses of replays on neighbours differ from those on the table."""
+    """Check that replays on neighbours give the hypotheses of the replay on the table."""
     table = without_domain(neighbours.table)
     recipe = without_domain(case.recipe)
     noise_key, public_key = keys.pair(case.key)
@@ -267,7 +270,7 @@ def _check_replayed_hypotheses_are_equal(case: _Case, neighbours: Neighbours) ->
 
 
 def _check_worst_searched_table(case: _Case, *, num_tables: int, num_proposals: int) -> CheckLine:
-    """The largest ratio of a step's loss to its claim that a search over tables finds."""
+    """Check that no table that a search finds has a step that loses more than its claim."""
     worst_ratio = worst_table_search.search_among_candidates(
         case.key,
         case.recipe,
@@ -292,7 +295,7 @@ def _check_worst_searched_table(case: _Case, *, num_tables: int, num_proposals: 
 def _check_noise_follows_densities(
     case: _Case, *, sites: Sequence[str] | None, num_draws: int
 ) -> list[CheckLine]:
-    """Whether samples follow their densities, and whether a wrong noise would be noticed."""
+    """Check that samples follow their densities, and that a wrong noise would be noticed."""
     table = without_domain(case.table)
     recipe = without_domain(case.recipe)
     groups = tuple(sites) if sites is not None else tuple(recipe.params.noise)
@@ -336,7 +339,7 @@ def _check_noise_follows_densities(
 
 
 def _with_noise_scaled(recipe: Recipe, groups: Iterable[str], factor: float) -> Recipe:
-    """The recipe with the multipliers of some sites times a factor."""
+    """Multiply the noise multipliers of some sites of a recipe by a factor."""
     prefixes = tuple(groups)
     noise = {
         site: multiplier * np.float32(factor) if site.startswith(prefixes) else multiplier
@@ -349,7 +352,9 @@ def _with_noise_scaled(recipe: Recipe, groups: Iterable[str], factor: float) -> 
 def _density_ratios(
     run_keys: Array, table: Table, sampled: Recipe, scored: Recipe, wider: Recipe
 ) -> dict[str, Array]:
-    """Site -> f32[R], q / p of each release of the recipe `sampled`.
+    """Ratios of a wider density to the claimed one, at sampled releases, site by site.
+
+    Site -> f32[R], q / p of each release of the recipe `sampled`.
 
     p is the density that the ledger speaks of, of the recipe `scored`, and q that of the recipe
     `wider`, which has more noise. If releases have density p, the mean of q / p is exactly 1, site
@@ -366,7 +371,10 @@ def _density_ratios(
 
 
 def _standard_errors_from_one(ratios: np.ndarray) -> float:
-    """By how many standard errors the mean of ratios differs from 1; infinite without a mass."""
+    """By how many standard errors the mean of ratios differs from 1.
+
+    It is infinite if all ratios are 0.
+    """
     if not np.any(ratios > 0):
         return float("inf")
     standard_error = ratios.std() / np.sqrt(len(ratios))

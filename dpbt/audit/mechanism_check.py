@@ -50,7 +50,9 @@ def check_mechanism(
     num_draws: int = 20_000,
     key: Array | None = None,
 ) -> CheckReport:
-    """Check a mechanism on pairs of values, each at each scale.
+    """Check the sampler, the density and the price of a mechanism.
+
+    They are checked on pairs of values, each pair at each scale of noise.
 
     - The sampler: outcomes are as frequent as the density says, by a chi-squared test of each
       output of the first value of a pair.
@@ -67,7 +69,7 @@ def check_mechanism(
     Args:
         mechanism: outputs are whole numbers, Booleans or real numbers.
         pairs: (value, other value), arrays of one shape and type, as `sample` takes them.
-        scales: positive numbers, or one.
+        scales: of the noise; positive numbers, or one.
         num_draws: the number of samples for each pair and scale.
         key: a typed key; by default the research key of seed 0.
 
@@ -97,7 +99,7 @@ def check_mechanism(
             raise ValueError("the two values of a pair must have one shape and one type")
         for scale in scale_list:
             case_key = jax.random.fold_in(case_key, len(cases))
-            laws = _sample_and_compare_laws(
+            laws = _sample_and_evaluate_laws(
                 mechanism, case_key, value=value, other=other, scale=scale, draws=num_draws
             )
             where = f"pair {pair_number}, scale {scale:g}"
@@ -108,7 +110,9 @@ def check_mechanism(
 
 
 class _Laws(NamedTuple):
-    """The laws of a pair of values on a list of outcomes, of n outputs.
+    """The densities of a pair of values on a list of outcomes, and samples of the first.
+
+    There are n outputs.
 
     Attributes:
         outcomes: [O], all of them in order.
@@ -126,7 +130,7 @@ class _Laws(NamedTuple):
 
 
 class _Case(NamedTuple):
-    """What a pair of values says at a scale.
+    """The figures that a pair of values has at a scale, one for each checked property.
 
     Attributes:
         where: the pair and the scale.
@@ -163,10 +167,10 @@ def _log_prob_of_outcomes(
     return jax.lax.map(log_prob, outcomes, batch_size=1024)
 
 
-def _sample_and_compare_laws(
+def _sample_and_evaluate_laws(
     mechanism: Mechanism, key: Array, *, value: Array, other: Array, scale: float, draws: int
 ) -> _Laws:
-    """Samples of a value, and the densities of both values at the outcomes that occur.
+    """Sample a mechanism at two values, and evaluate both densities where outcomes occur.
 
     Raises:
         ValueError: for whole numbers that spread too far.
@@ -211,7 +215,7 @@ def _sample_and_compare_laws(
 def _ratios_of_laws(
     mechanism: Mechanism, laws: _Laws, value: Array, other: Array, scale: float
 ) -> _Case:
-    """What the laws of a pair say, beside its divergence and its cost."""
+    """Compare the laws of a pair of values with the mechanism's divergence and cost."""
     width = jnp.float32(scale)
     steps = [
         mechanism.divergence(first, width, second, width)
@@ -251,7 +255,7 @@ def _ratios_of_laws(
 
 
 def _ratio_to_limit(figure: float, limit: float) -> float:
-    """A loss over its limit, of which rounding is a part; infinite for a NaN."""
+    """The ratio of a loss to its limit, with room for rounding; infinite for a NaN."""
     if np.isinf(limit):
         return 0.0
     above = figure - ROUNDING
@@ -263,7 +267,7 @@ def _ratio_to_limit(figure: float, limit: float) -> float:
 def _cost_of_changes(
     mechanism: Mechanism, changes: np.ndarray, scale: float, num_outputs: int
 ) -> Cost:
-    """The cost of a change of the value, by the norm of the price."""
+    """The cost that a mechanism states for changes of a value, by the norm of its price."""
     if mechanism.price.norm in ("l1", "l2"):
         order = 1 if mechanism.price.norm == "l1" else 2
         return mechanism.cost_of_draw(np.linalg.norm(changes.reshape(-1), order), scale)
@@ -276,7 +280,10 @@ def _cost_of_changes(
 
 
 def _p_value_of_output(laws: _Laws, masses: np.ndarray, output: int) -> float:
-    """The p-value of a chi-squared test of the samples of one output; 0 for what cannot occur."""
+    """The p-value of a chi-squared test of one output's samples against their density.
+
+    It is 0 if an outcome occurred that cannot.
+    """
     mass = masses[:, output]
     draws = len(laws.samples)
     cells = np.minimum(np.cumsum(mass) * _NUM_CELLS, _NUM_CELLS - 1).astype(int)
@@ -300,7 +307,7 @@ def _p_value_of_output(laws: _Laws, masses: np.ndarray, output: int) -> float:
 
 
 def _largest_log_ratio(laws: _Laws) -> float:
-    """The largest absolute log ratio over outcomes, added over outputs."""
+    """The sum over outputs of the largest absolute log ratio of two laws over outcomes."""
     first, second = laws.log_prob, laws.other_log_prob
     never = np.isneginf(first) & np.isneginf(second)
     with np.errstate(invalid="ignore"):
@@ -311,7 +318,7 @@ def _largest_log_ratio(laws: _Laws) -> float:
 def _renyi_divergence(
     log_prob: np.ndarray, other_log_prob: np.ndarray, widths: np.ndarray, order: float
 ) -> float:
-    """The Renyi divergence of an order of two product laws, over the outcomes that occur."""
+    """The Renyi divergence of two product laws, over the outcomes that occur."""
     never = np.isneginf(log_prob)
     with np.errstate(invalid="ignore"):
         log_terms = np.where(never, -np.inf, order * log_prob + (1 - order) * other_log_prob)
@@ -320,7 +327,10 @@ def _renyi_divergence(
 
 
 def _excess_over_curve(masses: np.ndarray, other_masses: np.ndarray, mu: np.ndarray) -> float:
-    """The largest delta of an output beyond that of a Gaussian mechanism of mu f64[n]."""
+    """The largest excess of an output's delta over that of a Gaussian mechanism.
+
+    Its mu is f64[n], one for each output.
+    """
     excess = 0.0
     for output, shift in enumerate(mu):
         for epsilon in _EPSILONS:
@@ -336,7 +346,7 @@ def _excess_over_curve(masses: np.ndarray, other_masses: np.ndarray, mu: np.ndar
 
 
 def _check_lines_of_worst_cases(cases: Sequence[_Case]) -> list[CheckLine]:
-    """A line for each property, of the case that is worst."""
+    """Make a line of the report for each property, from the case where it is worst."""
 
     def line(field: str, name: str, limit: str, highest: float) -> CheckLine:
         worst = max(cases, key=lambda case: getattr(case, field))

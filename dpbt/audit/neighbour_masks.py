@@ -22,7 +22,7 @@ from dpbt.types import Relation, Table
 
 
 class Neighbours(NamedTuple):
-    """Neighbours of a table, as masks over one extended table.
+    """The neighbours of a table, as masks over one extended table.
 
     Attributes:
         table: the extended table. Its own `present` is the audited table's, and candidates are
@@ -93,7 +93,10 @@ def neighbours(
 
 
 def _append_rows_marked_absent(table: Table, bins: np.ndarray, labels: np.ndarray) -> Table:
-    """The table with more rows that are absent, of the largest weight if it has weights."""
+    """Append rows to a table that are marked absent.
+
+    They have the largest weight if the table has weights.
+    """
     num_rows = len(labels)
     added = {"bins": bins, "target": labels, "present": np.zeros(num_rows, bool)}
     if table.weight is not None:
@@ -105,7 +108,7 @@ def _append_rows_marked_absent(table: Table, bins: np.ndarray, labels: np.ndarra
 
 
 class DomainRows(NamedTuple):
-    """Rows of a domain.
+    """Rows of a public domain, each with a label.
 
     Attributes:
         bins: u8[C, F].
@@ -142,7 +145,10 @@ def all_rows_of_domain(
 
 
 def labels_of_target(target: Target | None) -> np.ndarray:
-    """Labels that neighbours may have, as `Table.target`: all classes, or three numbers."""
+    """The labels that neighbours may have, as `Table.target` holds them.
+
+    They are all classes, or three numbers.
+    """
     response = response_of_target(target)
     if response.is_number:
         return np.array([0.0, 0.5, 1.0], np.float32)

@@ -62,7 +62,7 @@ def search_worst_table(
     num_proposals: int = 60,
     sites: Sequence[str] | None = None,
 ) -> SearchResult:
-    """Search for a table whose steps lose more than a recipe claims, among all bit patterns.
+    """Search all small tables of bits for one whose step loses more than a recipe claims.
 
     Neighbours are all single flips of presence (add/remove), or one row that leaves and one that
     comes (replace-one).
@@ -140,7 +140,7 @@ def search_among_candidates(
     num_tables: int,
     num_proposals: int,
 ) -> float:
-    """The largest ratio that a search found on tables whose rows are all candidates.
+    """Search tables of candidate rows for the largest ratio of a step's loss to its claim.
 
     Args:
         key: one typed key.
@@ -205,7 +205,7 @@ def search_among_candidates(
 
 
 class Climbed(NamedTuple):
-    """The best of all tables that were tried, for each of R starts.
+    """The best tables that a search tried, one for each of R starts, and their scores.
 
     Attributes:
         tables: arrays whose first axis is R.
@@ -223,9 +223,10 @@ def climb_to_higher_scores(
     propose: Callable[[SmallTables], SmallTables],
     num_proposals: int,
 ) -> Climbed:
-    """Improve R tables side by side: each takes a proposal if its own score rises.
+    """Improve R tables side by side by hill climbing.
 
-    A score that is not a number is kept, so that the caller sees it.
+    A table takes a proposal if its own score rises. A score that is not a number is kept, so that
+    the caller sees it.
 
     Args:
         start: R tables.
@@ -249,7 +250,7 @@ def climb_to_higher_scores(
 
 
 def presence_flips(relation: Relation, num_rows: int) -> Bool[np.ndarray, "B N"]:
-    """bool[B, N]: the entries of `present` in which each searched neighbour differs.
+    """bool[B, N]: the entries of `present` that each searched neighbour flips.
 
     Under add/remove it is one row. Under replace-one an even row leaves and an odd row comes, of
     tables whose even rows are present (`present_before_replacement`).
@@ -263,7 +264,7 @@ def presence_flips(relation: Relation, num_rows: int) -> Bool[np.ndarray, "B N"]
 
 
 def present_before_replacement(num_tables: int, num_rows: int) -> Bool[np.ndarray, "R N"]:
-    """bool[R, N]: which rows are present under replace-one: the even ones."""
+    """bool[R, N]: which rows are present before one is replaced: the even ones."""
     return np.tile(np.arange(num_rows) % 2 == 0, (num_tables, 1))
 
 
@@ -271,7 +272,9 @@ def present_before_replacement(num_tables: int, num_rows: int) -> Bool[np.ndarra
 
 
 class _BitTables(NamedTuple):
-    """R tables of `splits.table_of_splits`.
+    """R small tables, given by the bits of their splits, labels and presence.
+
+    `splits.table_of_splits` makes tables of them.
 
     Attributes:
         splits: bool[R, N, S].
@@ -304,7 +307,7 @@ def _max_ratios_of_bit_tables(
     claims: dict[str, np.float32],
     recipe: Recipe,
 ) -> Float32[Array, "R"]:
-    """f32[R]: `_max_ratio_of_table` of each of R tables of splits."""
+    """f32[R]: the largest ratio of a step's loss to its claim, of each table of bits."""
 
     def max_ratio(bits: _BitTables) -> Array:
         table = table_of_splits(bits.splits, bits.target, bits.present)
@@ -323,7 +326,7 @@ def _max_ratios_of_candidate_tables(
     claims: dict[str, np.float32],
     recipe: Recipe,
 ) -> Float32[Array, "R"]:
-    """f32[R]: `_max_ratio_of_table` of each of R tables of candidates.
+    """f32[R]: the largest ratio of a step's loss to its claim, of each table of candidates.
 
     All of them have the splits of `table`, whose own rows do not count.
     """
@@ -348,7 +351,9 @@ def _max_ratio_of_table(
     claims: dict[str, np.float32],
     recipe: Recipe,
 ) -> Float32[Array, ""]:
-    """f32[]: the largest ratio, over neighbours, rounds and sites, of a step's loss to its claim.
+    """f32[]: the largest ratio of a step's loss to its claim, on one table.
+
+    It is the largest over neighbours, rounds and sites.
 
     Args:
         key: the key of a run on the table.

@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-from jaxtyping import Float32
+from jaxtyping import Float32, Int32
 
 from dpbt.public_types import AnyArray
 
@@ -22,7 +22,7 @@ _MAX_FLOAT32 = np.finfo(np.float32).max
 
 
 def array_namespace(*arrays: Any) -> ModuleType:
-    """`numpy`, if all arrays are of NumPy, and otherwise `jax.numpy`.
+    """The module to compute with: `numpy` if all arrays are of NumPy, else `jax.numpy`.
 
     Args:
         arrays: arrays, None, or tuples of these.
@@ -64,7 +64,10 @@ def fold(step: Callable[[Any, Any], Any], start: Any, items: Any, unroll: int = 
 
 
 def _blank_item(items: Any) -> Any:
-    """Zeros of the shapes and types of one of some items of JAX, of which there may be none."""
+    """Zeros of the shapes and types of one of some items of JAX.
+
+    There may be no items.
+    """
     import jax
 
     from dpbt.common.devices import vary_like
@@ -75,7 +78,7 @@ def _blank_item(items: Any) -> Any:
 
 
 def map_over_first_axis(function: Callable[[Any], Any], arrays: Any) -> Any:
-    """Apply a function to each item of the first axis, one at a time, and stack the results.
+    """Apply a function to each item of the first axis in turn, and stack the results.
 
     Args:
         function: item -> array, where an item is a tuple with an entry of each array.
@@ -99,9 +102,10 @@ def round_separately(product: AnyArray) -> Float32[AnyArray, "..."]:
 
 
 def clamp(x: AnyArray, lowest: Any, highest: Any) -> AnyArray:
-    """[...]: limit x to a range, at whose ends it stays; NaN stays NaN.
+    """[...]: limit numbers to a range.
 
-    With JAX it is one operation, which is traced and lowered in a fifth of the time of `jnp.clip`.
+    What lies outside is at the nearest end, and NaN stays NaN. With JAX it is one operation, which
+    is traced and lowered in a fifth of the time of `jnp.clip`.
     """
     if array_namespace(x) is np:
         return np.clip(x, lowest, highest)
@@ -112,20 +116,21 @@ def clamp(x: AnyArray, lowest: Any, highest: Any) -> AnyArray:
 
 
 def sum_in_order(items: AnyArray) -> AnyArray:
-    """[...]: the sum over the first axis, one item after the other."""
+    """[...]: the sum over the first axis, added one item after the other."""
     return _reduce_first_axis(array_namespace(items).add, items)
 
 
 def mean_in_order(items: AnyArray) -> AnyArray:
-    """[...]: the mean over the first axis, of items that are added one after the other."""
+    """[...]: the mean over the first axis, added one item after the other."""
     return round_separately(sum_in_order(items) * np.float32(1 / len(items)))
 
 
-def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
-    """f32[K, ...]: the share of each class in 2^score, for scores in bits; the classes come first.
+def softmax_in_bits(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
+    """f32[K, ...]: the share of each class in 2^score, for scores in bits.
 
-    Shares are in [0, 1] however numbers are rounded. Infinite scores count as the largest float32.
-    A NaN among the scores of a row makes all its shares NaN.
+    The first axis is that of the classes. Shares are in [0, 1] however numbers are rounded.
+    Infinite scores count as the largest float32. A NaN among the scores of a row makes all its
+    shares NaN.
     """
     xp, finite = array_namespace(scores), round_separately(scores)  # the clip makes them finite
     largest = _reduce_first_axis(xp.maximum, finite)
@@ -134,7 +139,7 @@ def softmax(scores: AnyArray) -> Float32[AnyArray, "K ..."]:
 
 
 def _reduce_first_axis(operation: Callable[[Any, Any], Any], items: Any) -> Any:
-    """[...]: the first axis reduced by an operation, in its order.
+    """[...]: reduce the first axis by an operation, in the order of its items.
 
     On CPUs, XLA's own reductions over a first axis are not vectorized and take ten times as long.
     Without a loop, the time to compile explodes with the number of items.
@@ -186,8 +191,11 @@ _SQRT_HALF_BITS = 0x3F3504F3
 
 
 def portable_exp2(x: AnyArray) -> AnyArray:
-    """2^x, of float32 rounded alike in every program; 0 below -126, and infinite from 128 on."""
-    if _is_wide(x):
+    """2^x, rounded to float32 alike in every program.
+
+    It is 0 below -126, and infinite from 128 on.
+    """
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).exp2(x)
     xp = array_namespace(x)
     bounded = clamp(x, _MIN_EXPONENT, _MAX_EXPONENT)
@@ -197,8 +205,11 @@ def portable_exp2(x: AnyArray) -> AnyArray:
 
 
 def portable_exp(x: AnyArray) -> AnyArray:
-    """e^x, of float32 rounded alike in every program; 0 below -87, and infinite from 89 on."""
-    if _is_wide(x):
+    """e^x, rounded to float32 alike in every program.
+
+    It is 0 below -87, and infinite from 89 on.
+    """
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).exp(x)
     xp = array_namespace(x)
     lowest, highest = np.float32(_MIN_EXPONENT * LN2), np.float32(_MAX_EXPONENT * LN2)
@@ -211,13 +222,16 @@ def portable_exp(x: AnyArray) -> AnyArray:
 
 
 def portable_log2(x: AnyArray) -> AnyArray:
-    """log2(x) of a normal positive float32, rounded alike in every program."""
-    if _is_wide(x):
+    """log2(x), rounded to float32 alike in every program.
+
+    x is a normal positive float32.
+    """
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).log2(x)
     xp = array_namespace(x)
 
     # x = mantissa 2^exponent with a mantissa in [sqrt(1/2), sqrt(2)).
-    exponent = (_bits_of_float(x) - np.int32(_SQRT_HALF_BITS)) >> np.int32(_MANTISSA_BITS)
+    exponent = (_int32_bits_of_float32(x) - np.int32(_SQRT_HALF_BITS)) >> np.int32(_MANTISSA_BITS)
     mantissa = _times_power_of_two(x, -exponent)
 
     # log(m) = 2 artanh(s) with s = (m - 1) / (m + 1), by its series.
@@ -228,24 +242,33 @@ def portable_log2(x: AnyArray) -> AnyArray:
 
 
 def portable_log(x: AnyArray) -> AnyArray:
-    """ln(x) of a normal positive float32, rounded alike in every program."""
-    if _is_wide(x):
+    """ln(x), rounded to float32 alike in every program.
+
+    x is a normal positive float32.
+    """
+    if _has_more_bits_than_float32(x):
         return array_namespace(x).log(x)
     return round_separately(portable_log2(x) * np.float32(LN2))
 
 
 def portable_sigmoid(x: AnyArray) -> AnyArray:
-    """1 / (1 + e^-x), of float32 rounded alike in every program."""
+    """1 / (1 + e^-x), rounded to float32 alike in every program."""
     return 1 / (1 + round_separately(portable_exp(-x)))
 
 
-def _is_wide(x: AnyArray) -> bool:
-    """Whether numbers have more bits than float32, such as those of Python and NumPy's default."""
+def _has_more_bits_than_float32(x: AnyArray) -> bool:
+    """Whether numbers have more bits than float32.
+
+    Numbers of Python and those of NumPy's default type do.
+    """
     return getattr(x, "dtype", np.dtype(float)) == np.float64
 
 
 def _evaluate_polynomial(coefficients: tuple[float, ...], x: AnyArray) -> AnyArray:
-    """The polynomial with these coefficients, that of the lowest power first, by Horner's rule."""
+    """Evaluate the polynomial with these coefficients, by Horner's rule.
+
+    The coefficient of the lowest power is the first.
+    """
     total = np.float32(coefficients[-1])
     for coefficient in coefficients[-2::-1]:
         total = round_separately(total * x) + np.float32(coefficient)
@@ -253,7 +276,10 @@ def _evaluate_polynomial(coefficients: tuple[float, ...], x: AnyArray) -> AnyArr
 
 
 def _times_power_of_two(mantissa: AnyArray, exponent: AnyArray) -> AnyArray:
-    """Mantissa 2^exponent, for whole exponents in -128..254, by two exact products."""
+    """Multiply by 2^exponent, by two exact products.
+
+    Exponents are whole numbers in -128..254.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         whole = exponent.astype(np.int32)
         half = whole >> np.int32(1)
@@ -261,12 +287,12 @@ def _times_power_of_two(mantissa: AnyArray, exponent: AnyArray) -> AnyArray:
 
 
 def _power_of_two(exponent: AnyArray) -> AnyArray:
-    """2^exponent for i32 exponents in -126..127."""
-    return _float_of_bits((exponent + np.int32(_EXPONENT_BIAS)) << np.int32(_MANTISSA_BITS))
+    """2^exponent as float32, for i32 exponents in -126..127."""
+    return _float32_of_int32_bits((exponent + np.int32(_EXPONENT_BIAS)) << np.int32(_MANTISSA_BITS))
 
 
-def _bits_of_float(x: AnyArray) -> AnyArray:
-    """The bits of each float32, as an i32 number."""
+def _int32_bits_of_float32(x: AnyArray) -> Int32[AnyArray, "..."]:
+    """i32[...]: the bits of each float32 as an integer."""
     if array_namespace(x) is np:
         return np.asarray(x, np.float32).view(np.int32)
     import jax
@@ -274,8 +300,8 @@ def _bits_of_float(x: AnyArray) -> AnyArray:
     return jax.lax.bitcast_convert_type(x, np.int32)
 
 
-def _float_of_bits(bits: AnyArray) -> AnyArray:
-    """The float32 of each i32 number of bits."""
+def _float32_of_int32_bits(bits: AnyArray) -> Float32[AnyArray, "..."]:
+    """f32[...]: the float32 that has the bits of each i32 number."""
     if array_namespace(bits) is np:
         return np.asarray(bits, np.int32).view(np.float32)
     import jax
@@ -284,10 +310,11 @@ def _float_of_bits(bits: AnyArray) -> AnyArray:
 
 
 def multiply_by_reciprocal(items: AnyArray, divisor: AnyArray) -> AnyArray:
-    """Items / divisor up to rounding, for finite items and a divisor of fewer axes.
+    """Divide items by a divisor of fewer axes, as a product with its reciprocal.
 
-    A compiler makes this product of such a division in the programs in which it sees that the
-    divisor is the same for many items, under vmap for example. Here it is one in all of them.
+    The result is the quotient up to rounding, for finite items. A compiler makes this product of
+    such a division in the programs in which it sees that the divisor is the same for many items,
+    under vmap for example. Here it is one in all of them.
     """
     return round_separately(items * round_separately(1 / divisor))
 
@@ -295,7 +322,7 @@ def multiply_by_reciprocal(items: AnyArray, divisor: AnyArray) -> AnyArray:
 # The probability of a score, by loss.
 
 
-def matsushita_probability(z: AnyArray) -> AnyArray:
+def matsushita_loss_probability(z: AnyArray) -> AnyArray:
     """(1 + z / sqrt(4 + z^2)) / 2, the inverse link of Matsushita's loss.
 
     Negative scores take a form without cancellation, so that small probabilities stay distinct.
@@ -307,12 +334,12 @@ def matsushita_probability(z: AnyArray) -> AnyArray:
     return xp.where(z < 0, below, 1 - below)
 
 
-def log_probability(z: AnyArray) -> AnyArray:
+def log_loss_probability(z: AnyArray) -> AnyArray:
     """1 / (1 + 2^-z), the inverse link of the log loss in bits."""
     with np.errstate(over="ignore"):
         return 1 / (1 + portable_exp2(-z))
 
 
-def square_probability(z: AnyArray) -> AnyArray:
+def square_loss_probability(z: AnyArray) -> AnyArray:
     """(z + 4) / 8 in [0, 1], the inverse link of the square loss."""
     return clamp((z + 4) / 8, 0, 1)

@@ -44,10 +44,11 @@ _compiled_programs: collections.OrderedDict[tuple[Any, Hashable], Any] = collect
 
 @contextlib.contextmanager
 def paused_garbage_collection() -> Iterator[None]:
-    """A scope in which Python does not look for cycles of objects that nobody uses.
+    """A scope in which Python's garbage collection is paused.
 
-    Tracing makes so many objects that Python would look through all objects of JAX several times,
-    and finds little. Memory that is not part of a cycle is freed as ever.
+    Python does not look there for cycles of objects that nobody uses. Tracing makes so many objects
+    that Python would look through all objects of JAX several times, and finds little. Memory that
+    is not part of a cycle is freed as ever.
     """
     was_enabled = gc.isenabled()
     gc.disable()
@@ -67,10 +68,11 @@ _lowered_minimum: dict[str, float] = {"number": 0, "former": 0.0}
 
 @contextlib.contextmanager
 def short_programs_kept_on_disk() -> Iterator[None]:
-    """A scope in which JAX keeps programs on disk that compile in a tenth of the usual minimum.
+    """A scope in which JAX also keeps programs on disk that compile in a short time.
 
-    A run that is split into several programs would otherwise be compiled anew in each process,
-    since none of them may take as long as the minimum. Without a folder JAX keeps nothing.
+    They compile in a tenth of the usual minimum. A run that is split into several programs would
+    otherwise be compiled anew in each process, since none of them may take as long as the minimum.
+    Without a folder JAX keeps nothing.
     """
     with _LOCK:
         if not _lowered_minimum["number"]:
@@ -88,7 +90,7 @@ def short_programs_kept_on_disk() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _while_compiling() -> Iterator[None]:
-    """The scope of a call that compiles its program."""
+    """A scope to compile in: no garbage collection, and short programs are kept on disk."""
     with paused_garbage_collection(), short_programs_kept_on_disk():
         yield
 
@@ -124,7 +126,7 @@ class BoundedJit(Generic[R]):
         self._positional_names = tuple(inspect.signature(function).parameters)
 
     def __call__(self, *args: Any, **kwargs: Any) -> R:
-        """Run the program of these arguments; compile it if it is not in memory.
+        """Run the program of these arguments, and compile it first if it is not in memory.
 
         Raises:
             RuntimeError: in a process that was forked after JAX had run.
@@ -150,14 +152,14 @@ class BoundedJit(Generic[R]):
                 _compiled_programs.pop(cache_key).clear_cache()
 
     def _cache_keys(self) -> list[tuple[Any, Hashable]]:
-        """The keys of this function's programs; the one not used for the longest time is first."""
+        """The keys of this function's programs, the least recently used one first."""
         with _LOCK:
             return [cache_key for cache_key in _compiled_programs if cache_key[0] is self]
 
     def _program_for(
         self, arguments: Mapping[str, Any], cache_key_arguments: tuple[Hashable, ...]
     ) -> Any:
-        """The program for arguments like these, from memory or new."""
+        """The program for arguments like these, from memory or newly compiled."""
         static = tuple((n, arguments[n]) for n in self._static_names if n in arguments)
         leaves, tree = jax.tree.flatten(
             {name: value for name, value in arguments.items() if name not in self._static_names}
@@ -174,7 +176,7 @@ class BoundedJit(Generic[R]):
             return program
 
     def _make_room(self) -> None:
-        """Drop the programs not used for the longest time, until both bounds admit another one."""
+        """Drop the least recently used programs, until both bounds admit another one."""
         oldest_first = self._cache_keys()
         for cache_key in oldest_first[: max(0, len(oldest_first) - self.max_programs + 1)]:
             _compiled_programs.pop(cache_key).clear_cache()
@@ -199,7 +201,7 @@ def jit_with_bounded_cache(
     cache_key_argnames: tuple[str, ...] = (),
     **options: Any,
 ) -> Callable[[Callable[..., R]], BoundedJit[R]]:
-    """A decorator: the function runs compiled, and at most `max_programs` programs stay in memory.
+    """A decorator that compiles a function, with at most `max_programs` programs in memory.
 
     Args:
         max_programs: at least 1.
@@ -214,7 +216,7 @@ def jit_with_bounded_cache(
 
 
 def reuse_trace(function: Callable[..., R]) -> Callable[..., R]:
-    """A decorator: programs that call the function with arrays of the same types trace it once.
+    """A decorator that makes programs trace a function once for arrays of the same types.
 
     A program is the same, equation for equation, and JAX takes a fifth of the time to write it
     down. The function must read nothing but its arguments, and constants that never change. JAX
@@ -247,7 +249,7 @@ It compiles in half the time, and runs two to nine times as long.
 
 
 def may_choose_compiler_options() -> bool:
-    """Whether the library chooses options of the compiler here.
+    """Whether the library may choose options of the compiler here.
 
     It does not where the user set `JAX_DISABLE_MOST_OPTIMIZATIONS`, nor with versions of jaxlib
     that are not known to take the options, nor for anything but a processor.

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 def with_derivative_in_64_bits(function: Callable[..., R]) -> Callable[..., R]:
-    """The same function, whose derivative is computed where arrays may have 64 bits.
+    """Wrap a function so that its derivative is computed where arrays may have 64 bits.
 
     A program of 32 bits may hold operations of 64 bits, which were traced in a scope of their own
     (`privacy.variates.double_precision`). JAX differentiates such a program after all of it was

@@ -30,7 +30,7 @@ REPLICATED = PartitionSpec()
 def run_divided_by_compiler(
     function: Callable[..., R], *arguments: Any, divisions: Any = REPLICATED
 ) -> R:
-    """`function(*arguments)`, divided by the compiler where arguments have explicit axes.
+    """Run a function, divided by the compiler among devices where arguments have explicit axes.
 
     Args:
         function: from pytrees of arrays to a pytree of arrays; it closes over no traced array.
@@ -55,14 +55,20 @@ def run_divided_by_compiler(
 
 
 def _explicit_mesh(arguments: Any) -> AbstractMesh | None:
-    """The mesh with explicit axes that an argument lies on, or that is set; None for no such."""
+    """The mesh with explicit axes that an argument lies on, or that is set.
+
+    It is None if there is no such mesh.
+    """
     meshes = [jax.typeof(leaf).sharding.mesh for leaf in jax.tree.leaves(arguments)]
     meshes.append(jax.sharding.get_abstract_mesh())
     return next((mesh for mesh in meshes if AxisType.Explicit in mesh.axis_types), None)
 
 
 def division_of(array: Any) -> PartitionSpec:
-    """How an array is divided where its axes are explicit; `REPLICATED` elsewhere."""
+    """How an array is divided among devices where its axes are explicit.
+
+    It is `REPLICATED` elsewhere.
+    """
     return jax.typeof(array).sharding.spec
 
 
@@ -72,7 +78,7 @@ def is_within_shard_map() -> bool:
 
 
 def vary_like(arrays: Any, reference: Any) -> Any:
-    """The same arrays, marked to vary over the devices over which any of the reference varies.
+    """Mark arrays to vary over the devices over which any array of the reference varies.
 
     Args:
         arrays: a pytree of arrays.
@@ -88,7 +94,10 @@ def _varying_axes(tree: Any) -> frozenset[Any]:
 
 
 def _varying_axes_of_array(array: Any) -> frozenset[Any]:
-    """The axes over which an array varies, read from its type in any supported version of JAX."""
+    """The axes of the mesh over which an array varies.
+
+    They are read from its type in any supported version of JAX.
+    """
     array_type = array if isinstance(array, jax.ShapeDtypeStruct) else jax.typeof(array)
     if (manual_type := getattr(array_type, "manual_axis_type", None)) is not None:
         return manual_type.varying
@@ -96,7 +105,7 @@ def _varying_axes_of_array(array: Any) -> frozenset[Any]:
 
 
 def _mark_as_varying(array: Any, axes: frozenset[Any]) -> Any:
-    """An array that varies over these axes, too."""
+    """Mark an array to vary over these axes, too."""
     missing = tuple(sorted(axes - _varying_axes_of_array(array)))
     if not missing:
         return array

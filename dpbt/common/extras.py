@@ -30,7 +30,10 @@ def import_extra(package: str, *, extra: str, purpose: str) -> ModuleType:
 
 
 def package_version(package: str) -> str:
-    """The version of an installed package, also where its metadata is missing, as in a bundle."""
+    """The version of an installed package.
+
+    It is there also where the package's metadata is missing, as in a bundle.
+    """
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -10,7 +10,7 @@ import sys
 
 
 class _Process:
-    """What is known of this process.
+    """Whether JAX can run in this process.
 
     Attributes:
         was_forked_from_jax: whether JAX had run in a process that this one was forked from.
@@ -33,12 +33,17 @@ if hasattr(os, "register_at_fork"):  # Windows forks no process
 
 
 def was_forked_from_jax() -> bool:
-    """Whether JAX had run before this process was forked, so that it cannot run here."""
+    """Whether this process was forked after JAX had run.
+
+    Then JAX cannot run here.
+    """
     return _Process.was_forked_from_jax
 
 
 def check_jax_can_run() -> None:
-    """Check that JAX does not wait forever in this process.
+    """Refuse a process that was forked after JAX had run.
+
+    JAX would wait forever there.
 
     Raises:
         RuntimeError: saying how to start processes instead.

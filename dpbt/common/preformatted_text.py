@@ -4,7 +4,10 @@ import html
 
 
 class PreformattedText(str):
-    """Text whose lines and columns a notebook keeps, and whose signs it escapes."""
+    """Text whose lines and columns a notebook keeps.
+
+    Its signs are escaped.
+    """
 
     __slots__ = ()
 

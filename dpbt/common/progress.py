@@ -14,7 +14,9 @@ from typing import NamedTuple, TextIO
 
 
 class Progress(NamedTuple):
-    """How far a run is; all of it is public.
+    """How far a run is: its stage, and how much of that is done.
+
+    All of it is public.
 
     Attributes:
         stage: what is done, such as "checking" the blocks, "prologue", "rounds" or "epilogue".
@@ -31,7 +33,10 @@ class Progress(NamedTuple):
 
     @property
     def num_log_lines(self) -> int:
-        """How many lines a log has for the stage until now, beside the one for its start."""
+        """The number of lines that a log has for the stage until now.
+
+        The one for its start does not count.
+        """
         return self.done * _MAX_LOG_LINES // max(self.total, 1)
 
 
@@ -40,7 +45,7 @@ ReportProgress = Callable[[Progress], None]
 
 
 def ignore_progress(progress: Progress) -> None:
-    """Report nothing."""
+    """Ignore a report of progress, and show nothing."""
 
 
 _MAX_LOG_LINES = 10
@@ -48,7 +53,10 @@ _MAX_LOG_LINES = 10
 
 
 def is_terminal(*streams: TextIO | None) -> bool:
-    """Whether all streams are terminals. A closed stream, which Python has as None, is none."""
+    """Whether all streams are terminals.
+
+    A closed stream, which Python has as None, is none.
+    """
     return all(stream is not None and stream.isatty() for stream in streams)
 
 
@@ -82,15 +90,15 @@ def show_progress(
 
 
 class _LogDisplay:
-    """Prints a line for each stage, and at most ten more as it advances."""
+    """A display in a log: a line for each stage, and at most ten more as it advances."""
 
     def open(self, progress: Progress) -> None:
-        """Show the first stage."""
+        """Print the line of the first stage."""
         self._last = progress
         print(progress, file=sys.stderr, flush=True)
 
     def report(self, progress: Progress) -> None:
-        """Show how far the run is, if that is another stage or another tenth of it."""
+        """Print a line if the run is at another stage, or at another tenth of it."""
         last = self._last
         self._last = progress
         if progress.stage != last.stage or progress.num_log_lines != last.num_log_lines:
@@ -101,7 +109,10 @@ class _LogDisplay:
 
 
 class _TerminalDisplay:
-    """Prints one line over and over, with the seconds if there is a clock, and erases it."""
+    """A display on a terminal: one line, printed over and over, and erased at the end.
+
+    It has the seconds if there is a clock.
+    """
 
     _ERASE_LINE = "\r\033[K"
 
@@ -117,7 +128,7 @@ class _TerminalDisplay:
             self._ticker.start()
 
     def report(self, progress: Progress) -> None:
-        """Show how far the run is."""
+        """Print over the line how far the run is."""
         self._last = progress
         self._print(f"{self._ERASE_LINE}{progress}")
 

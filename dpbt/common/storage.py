@@ -57,10 +57,11 @@ def write_atomically(
     durable: bool = False,
     replace: bool = True,
 ) -> None:
-    """Call `write` on a temporary name beside `path`, then rename it: no file is half-written.
+    """Write a file whole or not at all: to a temporary name, and then rename it.
 
-    A file that exists keeps its permissions. While it is written, its owner alone may read it. If
-    the process is killed, the temporary file stays, and `remove_temporary_files_beside` removes it.
+    `write` is called on the temporary name, which is beside `path`. A file that exists keeps its
+    permissions. While it is written, its owner alone may read it. If the process is killed, the
+    temporary file stays, and `remove_temporary_files_beside` removes it.
 
     A link stays, and the file that it names is written. A pipe, a device and an open file of this
     process, such as /dev/stdout, are no files to replace: they get the content of a temporary file.
@@ -102,10 +103,11 @@ def write_atomically(
 
 
 def check_can_write(path: Path) -> None:
-    """Try all that `write_atomically` needs, and leave nothing behind.
+    """Check that a file can be written to a path, and leave nothing behind.
 
-    A full disk, a folder that takes no file, a name that is too long and a pipe without a right to
-    write are found, before anything is paid for what will be written.
+    All that `write_atomically` needs is tried. A full disk, a folder that takes no file, a name
+    that is too long and a pipe without a right to write are found, before anything is paid for what
+    will be written.
 
     Raises:
         OSError: naming `path`, with the reason.
@@ -135,21 +137,27 @@ def check_can_write(path: Path) -> None:
 
 
 def _may_be_replaced(status: os.stat_result, folder_status: os.stat_result) -> bool:
-    """Whether this user may replace a file by name; in a folder such as /tmp only owners may."""
+    """Whether this user may replace a file by name.
+
+    In a folder such as /tmp only owners may.
+    """
     if os.name != "posix" or not folder_status.st_mode & stat.S_ISVTX:
         return True
     return os.geteuid() in (0, status.st_uid, folder_status.st_uid)
 
 
 def _temporary_path(path: Path) -> Path:
-    """A new temporary name beside a file; a long name is repeated by its hash."""
+    """Make a new temporary name beside a file.
+
+    A long name is repeated by its hash.
+    """
     parts = _temporary_name_parts(path)
     letters = secrets.token_hex(_NUM_RANDOM_LETTERS // 2)
     return path.with_name(f"{_TEMPORARY_PREFIX}{parts.stem}-{letters}{parts.suffix}")
 
 
 class _NameParts(NamedTuple):
-    """What a temporary name repeats of the name of a file."""
+    """The stem and the suffix that a temporary name repeats of the name of a file."""
 
     stem: str
     suffix: str
@@ -164,7 +172,10 @@ def _temporary_name_parts(path: Path) -> _NameParts:
 
 
 def short_suffix(path: Path) -> str:
-    """The suffix of a file, by which writers know its format; empty for one that is long."""
+    """The suffix of a file, or an empty text if it is long.
+
+    Writers know the format by it.
+    """
     return path.suffix if len(os.fsencode(path.suffix)) <= _MAX_SUFFIX_BYTES else ""
 
 
@@ -177,7 +188,7 @@ def _remove_empty_folder(folder: Path) -> None:
 
 
 def _status_if_exists(path: Path) -> os.stat_result | None:
-    """The status of what a path names by links; None if nothing is there.
+    """The status of what a path names, through links, or None if nothing is there.
 
     Raises:
         OSError: for a name that is too long, and for links in a circle.
@@ -189,7 +200,9 @@ def _status_if_exists(path: Path) -> os.stat_result | None:
 
 
 def _resolve_links(path: Path) -> Path:
-    """The file that a path names by links, which may not be there yet.
+    """The file that a path names through links.
+
+    It may not be there yet.
 
     Raises:
         OSError: naming the path, for links in a circle.
@@ -202,7 +215,10 @@ def _resolve_links(path: Path) -> Path:
 
 
 def is_stream(path: Path) -> bool:
-    """Whether a path names what is written as it is: a pipe, a device or an open file."""
+    """Whether a path names a pipe, a device or an open file, which cannot be replaced.
+
+    What it names is written as it is.
+    """
     if descriptor_of_path(path) is not None:
         return True
     try:
@@ -217,10 +233,10 @@ _MAX_LINKS = 40
 
 
 def descriptor_of_path(path: Path) -> int | None:
-    """The number of the open file of this process that a path names, as /dev/stdout does, or None.
+    """The number of the open file of this process that a path names, or None.
 
-    To open such a path anew would begin at the start of a file that a shell redirected, and to
-    replace it would leave the shell with the former file.
+    /dev/stdout names one. To open such a path anew would begin at the start of a file that a shell
+    redirected, and to replace it would leave the shell with the former file.
     """
     for _ in range(_MAX_LINKS):
         folder = os.path.realpath(path.parent)
@@ -235,7 +251,10 @@ def descriptor_of_path(path: Path) -> int | None:
 
 
 def _may_write_to_stream(path: Path) -> bool:
-    """Whether this process may write to a pipe, a device or an open file; never to a socket."""
+    """Whether this process may write to a pipe, a device or an open file.
+
+    It never may to a socket.
+    """
     descriptor = descriptor_of_path(path)
     if descriptor is None:
         return not path.is_socket() and os.access(path, os.W_OK)
@@ -249,7 +268,7 @@ def _may_write_to_stream(path: Path) -> bool:
 
 
 def _write_to_stream(path: Path, write: Callable[[Path], object]) -> None:
-    """Write to a temporary file, and copy it to a pipe, a device or an open file.
+    """Write to a pipe, a device or an open file, by a copy of a temporary file.
 
     Raises:
         OSError: naming the path.
@@ -268,7 +287,10 @@ def _write_to_stream(path: Path, write: Callable[[Path], object]) -> None:
 
 @contextlib.contextmanager
 def _temporary_folder() -> Iterator[Path]:
-    """A folder that only its owner can read, and that is gone after the block."""
+    """A scope with a temporary folder that only its owner can read.
+
+    The folder is gone after the block.
+    """
     with tempfile.TemporaryDirectory(prefix="dpbt-", ignore_cleanup_errors=True) as folder:
         yield Path(folder)
 
@@ -301,7 +323,7 @@ def remove_temporary_files_beside(path: Path) -> None:
 def name_path_in_errors(
     path: Path, temporary: str | None = None, *, replaces_any_name: bool = False
 ) -> Iterator[None]:
-    """Let errors of the disk name a path, instead of no file or a temporary one.
+    """A scope in which errors of the disk name a path, instead of no file or a temporary one.
 
     Args:
         path: the file that the caller asked for.
@@ -335,11 +357,11 @@ def _sync_to_disk(path: Path) -> None:
 
 @contextlib.contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder; on a system without `flock` nothing keeps them out.
+    """A scope that keeps other runs out of a folder.
 
-    The system releases the lock when a process ends, however it ends. File systems over a network
-    may not keep such locks. A lock whose file was removed meanwhile keeps nobody out, so the lock
-    is taken again.
+    On a system without `flock` nothing keeps them out. The system releases the lock when a process
+    ends, however it ends. File systems over a network may not keep such locks. A lock whose file
+    was removed meanwhile keeps nobody out, so the lock is taken again.
 
     Raises:
         ValueError: naming the folder, if another run is at work in it.
@@ -368,7 +390,7 @@ def lock_folder(folder: Path) -> Iterator[None]:
 def translate_database_errors(
     path: Path, damaged_file_error: Callable[[Path, Exception], ValueError]
 ) -> Iterator[None]:
-    """Raise an error of SQLite as that of a disk, of a file in use, or of a damaged file.
+    """A scope that raises errors of SQLite as those of a disk, a file in use or a damaged file.
 
     Args:
         path: the path of the database.
@@ -391,7 +413,7 @@ def translate_database_errors(
 
 
 def in_use_error(path: Path) -> ValueError:
-    """The refusal of a file or a folder that another run holds."""
+    """The error that refuses a file or a folder which another run holds."""
     return ValueError(f"another run is at work in {path}; wait until it has ended")
 
 
@@ -417,7 +439,9 @@ RowsOfPerson = Annotated[int, Meta(ge=1, le=2**31 - 1)]
 
 
 def convert_json_content(kind: type[T], content: object, description: str) -> T:
-    """Convert JSON content to a type of msgspec, such as a `msgspec.Struct`.
+    """Convert JSON content, or its text, to a type of msgspec, and refuse what is not of it.
+
+    The type is a `msgspec.Struct`, for example.
 
     Args:
         kind: the type.
@@ -444,7 +468,7 @@ def convert_json_content(kind: type[T], content: object, description: str) -> T:
 
 
 def replace_equal_entries(content: Any, old: object, new: object) -> Any:
-    """JSON content in which `new` stands in place of each entry that equals `old`."""
+    """Replace each entry of JSON content that equals `old` by `new`."""
     if isinstance(content, Mapping):
         return {name: replace_equal_entries(entry, old, new) for name, entry in content.items()}
     if isinstance(content, list | tuple):
@@ -453,7 +477,7 @@ def replace_equal_entries(content: Any, old: object, new: object) -> Any:
 
 
 def parse_json(text: bytes, description: str) -> Any:
-    """The content of JSON text in which no name occurs twice in one object.
+    """Parse JSON text, and refuse an object in which a name occurs twice.
 
     Integers have at most 4,300 digits (`sys.set_int_max_str_digits`).
 
@@ -467,7 +491,7 @@ def parse_json(text: bytes, description: str) -> Any:
     try:
         return json.loads(
             text.decode("utf-8"),
-            object_pairs_hook=_object_of_distinct_names,
+            object_pairs_hook=_dict_refusing_repeated_names,
             parse_constant=_refuse_non_json_number,
         )
     except UnicodeDecodeError:  # its message would show a byte, perhaps of a private file
@@ -494,7 +518,7 @@ def read_record(
     description: str,
     remedy: str,
 ) -> T:
-    """Read a file that `encode_record` wrote, after a check of its format and its checksum.
+    """Read a file that `encode_record` wrote, and check its format and its checksum.
 
     Args:
         kind: the type of the content, as `convert_json_content` takes it.
@@ -511,8 +535,9 @@ def read_record(
     try:
         content = parse_json(path.read_bytes(), description)
         is_object = isinstance(content, dict)
-        is_intact = is_object and content.get("checksum") == checksum_of_json(content)
-    except ValueError:  # `checksum_of_json` raises it, too, for content that it takes no sum of
+        checksum = sha256_of_json_without_checksum(content) if is_object else None
+        is_intact = is_object and content.get("checksum") == checksum
+    except ValueError:  # also raised by the checksum, for content that it takes no sum of
         raise ValueError(f"{path}: not {description}, or cut off; {remedy}") from None
     expected = {"format": format_name, "format_version": format_version}
     if not isinstance(content, dict) or any(
@@ -527,23 +552,26 @@ def read_record(
 
 
 def encode_record(content: msgspec.Struct, *, format_name: str, format_version: int) -> bytes:
-    """The text of a file that `read_record` reads: content with a format, a version and a checksum.
+    """Encode content as JSON text with a format, a version and a checksum.
+
+    It is the text of a file that `read_record` reads.
 
     Raises:
-        ValueError: as `checksum_of_json`.
+        ValueError: as `sha256_of_json_without_checksum`.
     """
     plain = {
         "format": format_name,
         "format_version": format_version,
         **msgspec.to_builtins(content),
     }
-    return json.dumps({**plain, "checksum": checksum_of_json(plain)}).encode("ascii")
+    return json.dumps({**plain, "checksum": sha256_of_json_without_checksum(plain)}).encode("ascii")
 
 
-def checksum_of_json(content: Mapping[str, Any]) -> str:
-    """The SHA-256 of JSON content as text without blanks; the entry "checksum" is left out.
+def sha256_of_json_without_checksum(content: Mapping[str, Any]) -> str:
+    """The SHA-256 of JSON content without its entry "checksum".
 
-    The order of names counts, because the order of a domain's columns does.
+    It is that of the text without blanks. The order of names counts, because the order of a
+    domain's columns does.
 
     Raises:
         ValueError: for numbers that are infinite or NaN, and for content that is nested deeply.
@@ -556,8 +584,8 @@ def checksum_of_json(content: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _object_of_distinct_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """A JSON object as a dictionary.
+def _dict_refusing_repeated_names(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """Make a dictionary of a JSON object, and refuse a name that occurs twice.
 
     Raises:
         ValueError: if a name occurs twice, as JSON would drop the first of them.

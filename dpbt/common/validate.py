@@ -15,7 +15,7 @@ _MAX_SHOWN_LENGTH = 100
 
 
 def show_value(value: object) -> str:
-    """The text of `value` on one line, as errors show it.
+    """The text of a value on one line, as errors show it.
 
     Numbers and arrays of NumPy and JAX are shown as plain numbers. A value whose text is longer
     than 100 characters, or has several lines, is shown by the name of its type.
@@ -25,7 +25,7 @@ def show_value(value: object) -> str:
 
 
 def _as_plain_numbers(value: Any) -> Any:
-    """`value` with plain numbers in place of the numbers and arrays of NumPy and JAX."""
+    """Replace the numbers and arrays of NumPy and JAX in a value by plain numbers."""
     if type(value) in (list, tuple):
         entries = [_as_plain_numbers(entry) for entry in value]
         return entries if type(value) is list else tuple(entries)
@@ -36,7 +36,9 @@ def _as_plain_numbers(value: Any) -> Any:
 
 
 def as_path(name: str, value: object) -> Path:
-    """`value` as a path, in which a leading `~` or `~name` is the home of a user.
+    """Convert a text or a path to a path.
+
+    A leading `~` or `~name` is the home of a user.
 
     Raises:
         ValueError: naming the argument and the type of what was given, if that is neither a path
@@ -48,7 +50,7 @@ def as_path(name: str, value: object) -> Path:
 
 
 def check_floats(name: str, value: object) -> np.ndarray:
-    """`value` as float64, if it is a number or an array of numbers.
+    """Refuse what is no number or array of numbers, and return the value as float64.
 
     Raises:
         ValueError: naming the parameter and what was given, if that is text, a Boolean, empty, or
@@ -61,7 +63,9 @@ def check_floats(name: str, value: object) -> np.ndarray:
 
 
 def _as_untraced_array(name: str, value: object) -> np.ndarray:
-    """`value` as an array; an array of None for a ragged list.
+    """Convert a value to an array of NumPy, and refuse a traced one.
+
+    A ragged list becomes an array of None.
 
     Raises:
         ValueError: for a traced array, whose numbers cannot be checked or rounded yet.
@@ -86,7 +90,7 @@ def is_traced(*values: object) -> bool:
 def check_interval(
     name: str, value: object, interval: str, *, whole_numbers: bool = False
 ) -> np.ndarray:
-    """`value` as float64, if every entry is in an interval.
+    """Refuse numbers out of an interval, and return the value as float64.
 
     Args:
         name: the name of the parameter.
@@ -113,7 +117,7 @@ _MAX_INT32 = 2**31 - 1
 
 
 def check_positive_integer(name: str, value: ArrayLike, max_value: int = _MAX_INT32) -> int:
-    """`value`, if it is an integer from 1 to `max_value`.
+    """Refuse what is no integer from 1 to `max_value`, and return the integer.
 
     Raises:
         ValueError: naming the parameter and what was given.
@@ -125,7 +129,7 @@ def check_positive_integer(name: str, value: ArrayLike, max_value: int = _MAX_IN
 
 
 def check_positive_integers(name: str, value: ArrayLike, max_value: int = _MAX_INT32) -> np.ndarray:
-    """`value` as an array of integers, if every entry is from 1 to `max_value`.
+    """Refuse entries that are no integers from 1 to `max_value`, and return the array.
 
     Raises:
         ValueError: naming the parameter and what was given.
@@ -139,7 +143,7 @@ def check_positive_integers(name: str, value: ArrayLike, max_value: int = _MAX_I
 
 
 def check_boolean(name: str, value: Any) -> None:
-    """Check an option that is either on or off.
+    """Refuse an option that is neither True nor False.
 
     Raises:
         ValueError: naming the parameter and what was given.
@@ -149,7 +153,7 @@ def check_boolean(name: str, value: Any) -> None:
 
 
 def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
-    """Check an option that must be one of some names.
+    """Refuse an option that is not one of some names.
 
     Raises:
         ValueError: naming the parameter, the names and what was given.
@@ -161,9 +165,9 @@ def check_choice(name: str, value: Any, choices: Collection[str]) -> None:
 def check_delta_below_inverse_rows(
     delta: ArrayLike, rows: ArrayLike, *, delta_anyway: bool
 ) -> None:
-    """Refuse a delta of 1 / rows or more, which protects nobody, or warn of it if it is accepted.
+    """Refuse a delta of 1 / rows or more, or warn of it if it is accepted.
 
-    A warning is at the line that calls dpbt.
+    Such a delta protects nobody. A warning is at the line that calls dpbt.
 
     Args:
         delta: the delta of the guarantee.

@@ -49,7 +49,7 @@ _RowCount = Annotated[int, Meta(ge=0, le=MAX_ROWS)]
 
 
 class Block(NamedTuple):
-    """One file of a folder.
+    """One file of a folder of blocks: its number of rows and its hash.
 
     Attributes:
         rows: the number of rows, absent ones too; public.
@@ -65,7 +65,9 @@ class Block(NamedTuple):
 
 
 class Manifest(msgspec.Struct):
-    """The content of the manifest. All of it is public but the blocks and the checksum.
+    """The content of the manifest, the file that describes a folder of blocks.
+
+    All of it is public but the blocks and the checksum.
 
     Attributes:
         domain: the declared columns.
@@ -92,7 +94,9 @@ class Manifest(msgspec.Struct):
 
 
 class BlockRows(NamedTuple):
-    """Rows of a block, column by column, or a buffer for them. On a CPU, JAX reads it in place.
+    """Rows of a block, column by column, or a buffer to read them into.
+
+    On a CPU, JAX reads the arrays in place.
 
     Attributes:
         bins: u8[F, n].
@@ -114,7 +118,9 @@ class BlockRows(NamedTuple):
 
 
 def absent_rows(*, features: int, rows: int, dtype: str, weighted: bool) -> BlockRows:
-    """New absent rows of a block; all arrays are zeros.
+    """New rows of a block that are all absent.
+
+    All arrays are zeros.
 
     Args:
         features: F, the number of columns of bins.
@@ -135,7 +141,7 @@ _ALIGNMENT = 64
 
 
 def _aligned_zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
-    """Zeros in memory that JAX reads without a copy."""
+    """An array of zeros, aligned so that JAX reads it without a copy."""
     size = math.prod(shape) * np.dtype(dtype).itemsize
     memory = np.zeros(size + _ALIGNMENT, np.uint8)
     first = -memory.ctypes.data % _ALIGNMENT
@@ -143,7 +149,9 @@ def _aligned_zeros(shape: tuple[int, ...], dtype: str) -> np.ndarray:
 
 
 class FileState(NamedTuple):
-    """The state of a file by which a later change of it is noticed.
+    """The size and the time of the last change of a file.
+
+    A later change of the file is noticed by them.
 
     Attributes:
         size: in bytes.
@@ -155,13 +163,15 @@ class FileState(NamedTuple):
 
     @classmethod
     def of_stat(cls, stat: os.stat_result) -> Self:
-        """The state in the result of `os.stat`."""
+        """The state of a file from the result of `os.stat`."""
         return cls(stat.st_size, stat.st_mtime_ns)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class BlockTable:
-    """A table in a folder of blocks, as `open_folder` opens it. The rows stay on the disk.
+    """A table in a folder of blocks, whose rows stay on the disk.
+
+    `open_folder` opens it.
 
     Attributes:
         folder: the path of the folder.
@@ -183,7 +193,7 @@ class BlockTable:
 
     @property
     def blocks(self) -> list[Block]:
-        """The files; private."""
+        """The files of the folder in order, with their hashes; private."""
         return self.manifest.blocks
 
     @property
@@ -193,7 +203,10 @@ class BlockTable:
 
     @property
     def rows_per_user(self) -> int | None:
-        """The largest number of present rows of one user; None for rows without ids of users."""
+        """The largest number of present rows of one user.
+
+        It is None for rows without ids of users.
+        """
         user = self.manifest.label.user
         return None if user is None else user.max_rows
 
@@ -212,14 +225,17 @@ class BlockTable:
         return self.manifest.checksum
 
     @property
-    def declarations_text(self) -> str:
-        """The declarations of the rows as JSON text: domain, label and weights; public."""
+    def public_declarations_json(self) -> str:
+        """The declarations of the domain, the label and the weights as JSON text.
+
+        They are public.
+        """
         content = self.manifest
         names = ("domain", "label", "weighted", "class_weight")
         return json.dumps(msgspec.to_builtins([getattr(content, name) for name in names]))
 
     def has_domain(self, domain: Domain) -> bool:
-        """Whether the rows were encoded by this domain: by the same columns in the same order."""
+        """Whether the rows were encoded by this domain: the same columns in the same order."""
         return list(self.domain.items()) == list(domain.items())
 
     def block_path(self, number: int) -> Path:
@@ -227,7 +243,10 @@ class BlockTable:
         return self.folder / block_name(number)
 
     def new_absent_rows(self, rows: int) -> BlockRows:
-        """A buffer of absent rows of this table, for `read_rows`."""
+        """A new buffer of absent rows, of the form of this table's rows.
+
+        `read_rows` reads rows into it.
+        """
         return absent_rows(
             features=self.features,
             rows=rows,
@@ -244,7 +263,9 @@ class BlockTable:
         into: BlockRows,
         columns: Sequence[int] | None = None,
     ) -> None:
-        """Read rows of a block into the first rows of a buffer, and mark all others as absent.
+        """Read rows of a block into the first rows of a buffer.
+
+        All other rows of the buffer are marked as absent.
 
         Once `verify_block` has compared the block, its file must keep its size and the time of its
         last change. A change that restores both is not noticed, nor is one through mapped memory
@@ -280,7 +301,9 @@ class BlockTable:
         into.present[count:] = False
 
     def iter_rows(self, max_rows: int) -> Iterator[BlockRows]:
-        """All rows in their order, absent ones too, in pieces of at most `max_rows` rows.
+        """All rows in their order, in pieces of at most `max_rows` rows.
+
+        Absent rows are among them.
 
         Each block is compared with its checksum before its first piece. A piece is valid until the
         next one is read.
@@ -318,7 +341,11 @@ class BlockTable:
 
 
 def _read_array_at(file: io.BufferedReader, offset: int, array: np.ndarray) -> None:
-    """Fill an array with the bytes of a file from an offset on; ValueError if they are too few."""
+    """Fill an array with the bytes of a file, from an offset on.
+
+    Raises:
+        ValueError: if the file has too few bytes.
+    """
     file.seek(offset)
     if file.readinto(array.data.cast("B")) < array.nbytes:
         raise ValueError(f"{file.name}: the file is shorter than its manifest says")
@@ -330,7 +357,7 @@ def block_name(number: int) -> str:
 
 
 def open_folder(folder: str | Path) -> BlockTable:
-    """The table of a folder that `dpbt convert` or `dpbt.convert` wrote.
+    """Open the table in a folder that `dpbt convert` or `dpbt.convert` wrote.
 
     It reads the manifest alone. A fit compares every block with its checksum.
 

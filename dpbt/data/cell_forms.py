@@ -21,7 +21,7 @@ from dpbt.data.cells import (
     is_sequence,
     is_text,
     read_number,
-    read_text,
+    read_text_or_number_word,
     result_or_none_on_error,
 )
 
@@ -89,14 +89,20 @@ class NumberForm:
 
     @functools.cached_property
     def _signs(self) -> re.Pattern[str] | None:
-        """A run of declared signs, with a blank for all kinds of blanks; None without signs."""
+        """The pattern of a run of declared signs; None without signs.
+
+        A blank stands for all kinds of blanks.
+        """
         signs = {*self.strip, *(BLANKS if " " in self.strip else "")}
         longest_first = sorted(signs, key=lambda sign: (-len(sign), sign))
         return re.compile(f"(?:{'|'.join(map(re.escape, longest_first))})+") if signs else None
 
     def read_number(self, cell: Cell) -> float:
-        """The number in a cell; NaN if it is missing. It may be infinite."""
-        text = read_text(cell) if is_text(cell) else None
+        """Read the number in a cell, by the declared mark and signs.
+
+        It is NaN if the number is missing, and may be infinite.
+        """
+        text = read_text_or_number_word(cell) if is_text(cell) else None
         return read_number(cell) if text is None else self._read_text(text)
 
     def _read_text(self, text: str) -> float:
@@ -116,7 +122,11 @@ class NumberForm:
 
 
 def _replacement_of_signs(signs: re.Match[str]) -> str:
-    """What replaces a run of signs: nothing, NUL for a sign of thousands, or text of no number."""
+    """The text that replaces a run of signs, before a number is read.
+
+    It is empty for signs that are left out, NUL for a sign that may separate thousands, and text
+    that is no number otherwise.
+    """
     text, (start, end) = signs.string, signs.span()
     is_between_digits = text[start - 1 : start].isdigit() and text[end : end + 1].isdigit()
     if not is_between_digits:
@@ -227,11 +237,14 @@ class DateForm:
 
     @property
     def counts_time(self) -> bool:
-        """Whether numbers count the time since 1970, rather than being parts of a date."""
+        """Whether numbers count the time since 1970, rather than state a part of a date."""
         return self.unit in _MICROSECONDS_IN
 
     def read_number(self, cell: Cell) -> float:
-        """The number of the date in a cell; NaN if it is missing."""
+        """Read the date in a cell as a number of the unit.
+
+        It is NaN if the date is missing.
+        """
         number = result_or_none_on_error(self._number_of_cell, cell)
         return math.nan if number is None else number
 
@@ -242,13 +255,16 @@ class DateForm:
         return None if microseconds is None else self._number_of_time(microseconds)
 
     def _microseconds_of_text(self, cell: Cell) -> int | None:
-        """The time of a cell of the format, since 1970; None, or an error, for any other cell."""
+        """Parse a cell by the format, as microseconds since 1970.
+
+        Any other cell gives None or raises an error.
+        """
         if self.format in _NUMBER_FORMATS:
             if type(cell) is bool or type(cell) is np.bool_:
                 return None
             number = read_number(cell) * _NUMBER_FORMATS[self.format]
             return round(number) if math.isfinite(number) else None
-        text = read_text(cell)
+        text = read_text_or_number_word(cell)
         if text is None or not text.isascii():
             return None
         if self.format == "iso":
@@ -259,7 +275,10 @@ class DateForm:
         )
 
     def _number_of_time(self, microseconds: int) -> float | None:
-        """The number of a time since 1970 in the unit; None beyond the calendar."""
+        """Convert microseconds since 1970 to a number of the unit.
+
+        It is None for a time beyond the calendar.
+        """
         if self.counts_time:
             whole_units, rest = divmod(microseconds, _MICROSECONDS_IN[self.unit])
             return whole_units + rest / _MICROSECONDS_IN[self.unit]
@@ -273,7 +292,9 @@ class DateForm:
         return float(date.isoweekday() if self.unit == "weekday" else getattr(date, self.unit))
 
     def parse_bound(self, name: str, bound: object) -> object:
-        """A declared bound as a number: the number of an ISO date, and others as they are.
+        """Convert a declared bound that is an ISO date to its number.
+
+        Other bounds are returned as they are.
 
         Raises:
             ValueError: for text that is no ISO date, and for dates of a unit that is a part.
@@ -290,7 +311,10 @@ class DateForm:
         return number
 
     def text_of_number(self, number: float) -> str:
-        """The words for a number: the date, where numbers count the time since 1970."""
+        """Write a number as a date, if numbers count the time since 1970.
+
+        Other numbers are written as numbers.
+        """
         if not self.counts_time:
             return f"{number:.6g}"
         microseconds = round(number * _MICROSECONDS_IN[self.unit])
@@ -307,7 +331,9 @@ class DateForm:
 
 
 def _microseconds_of_date(cell: Cell) -> int | None:
-    """The time of a cell of a type of dates, since the start of 1970 in UTC; None for others.
+    """Convert a cell of a type of dates to microseconds since 1970 in UTC.
+
+    It is None for a cell of another type.
 
     Fields are read by the methods of the built-in classes, and a time zone must be one of the
     standard library. Parts of a microsecond are dropped.
@@ -345,7 +371,10 @@ _SECONDS_OF_UNIT = {"W": 604_800, "D": 86_400, "h": 3600, "m": 60}
 
 
 def _microseconds_of_datetime64(cell: np.datetime64) -> int | None:
-    """The time of a NumPy date since 1970, exactly but for parts of a microsecond."""
+    """Convert a NumPy date to microseconds since 1970.
+
+    The result is exact but for parts of a microsecond, which are dropped.
+    """
     unit, count = np.datetime_data(cell.dtype)
     if np.isnat(cell) or unit == "generic":
         return None
@@ -362,7 +391,10 @@ def _microseconds_of_datetime64(cell: np.datetime64) -> int | None:
 
 
 def _date_of_directives(fields: dict[str, str | None]) -> datetime.datetime:
-    """The date of matched directives; an error for one that is none."""
+    """Make a date of the fields that the directives of a format matched.
+
+    It raises an error for fields that are no date.
+    """
     number = {name: int(text) for name, text in fields.items() if text and text.isdigit()}
     year = number.get("Y", 1970)
     if "y" in number:
@@ -411,7 +443,7 @@ class ReadingOptions(NamedTuple):
 
 
 def form_of_reading_options(options: ReadingOptions) -> NumberForm | DateForm:
-    """The form that options declare.
+    """Make the form of numbers or dates that reading options declare.
 
     Raises:
         ValueError: as `NumberForm` and `DateForm`, for a date without a unit or a unit without a
@@ -440,7 +472,13 @@ def _cached_form_of_options(options: ReadingOptions) -> NumberForm | DateForm:
 
 
 def declared_signs(strip: object) -> tuple[str, ...]:
-    """The stripped signs, of which a single one may be declared as text; ValueError for others."""
+    """The declared signs to strip, as a tuple.
+
+    A single sign may be declared as text.
+
+    Raises:
+        ValueError: for anything but signs.
+    """
     if isinstance(strip, str):
         return (strip,)
     if not is_sequence(strip) or not all(isinstance(sign, str) for sign in strip):  # type: ignore[attr-defined]

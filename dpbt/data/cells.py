@@ -83,8 +83,11 @@ _WHOLE_NUMBER = re.compile(r"(-?)(0|[1-9][0-9]*)(?:\.0+)?", re.ASCII)
 
 
 def read_number(cell: Cell) -> float:
-    """The number in a cell of a numeric column; NaN if it is missing. It may be infinite."""
-    builtin: Any = _as_builtin(cell)
+    """Read the number in a cell of a numeric column, as a float.
+
+    It is NaN if the number is missing, and may be infinite.
+    """
+    builtin: Any = _as_builtin_text_or_number(cell)
     if type(builtin) is str:
         builtin = builtin.strip()
         if "_" in builtin or not builtin.isascii():
@@ -101,7 +104,7 @@ def read_number(cell: Cell) -> float:
 def read_word(
     cell: Cell, declared_words: Container[str] = (), ignore_case: bool = False
 ) -> str | None:
-    """The word in a cell of a nominal column; None if it is missing.
+    """Read the word in a cell of a nominal column; None if it is missing.
 
     Args:
         cell: any object.
@@ -110,7 +113,7 @@ def read_word(
         ignore_case: whether to return words as `fold_case` does. The declared words are folded,
             too.
     """
-    text = _text_of_builtin(_as_builtin(cell))
+    text = _text_of_builtin(_as_builtin_text_or_number(cell))
     if text is not None and ignore_case:
         text = fold_case(text)
     if text is None or text in declared_words:
@@ -120,13 +123,16 @@ def read_word(
 
 
 def fold_case(text: str) -> str:
-    """The text in which capitals do not count. Invalid text, which has no case, stays as it is."""
+    """Convert text to a form in which capitals do not count.
+
+    Invalid text, which has no case, stays as it is.
+    """
     folded = result_or_none_on_error(str.casefold, text)
     return text if folded is None else folded
 
 
 def read_boolean(cell: Cell, true: Words, false: Words, ignore_case: bool = False) -> bool | None:
-    """The truth value in a cell of a Boolean column; None if it is missing.
+    """Read the truth value in a cell of a Boolean column; None if it is missing.
 
     Args:
         cell: any object. A Python or NumPy Boolean is itself, whatever the words. Any other cell
@@ -135,11 +141,16 @@ def read_boolean(cell: Cell, true: Words, false: Words, ignore_case: bool = Fals
         false: the word for false, likewise.
         ignore_case: whether words that differ in capitals alone are one.
     """
-    return _truth_of_word(cell, _truth_by_word(true, false, ignore_case), ignore_case)
+    return _read_boolean_by_folded_words(
+        cell, _truth_by_word(true, false, ignore_case), ignore_case
+    )
 
 
 def _truth_by_word(true: Words, false: Words, ignore_case: bool) -> dict[str, bool]:
-    """What each declared word means."""
+    """Map each declared word to the truth value that it stands for.
+
+    The words are folded if capitals do not count.
+    """
     truth_by_word = {}
     for words, truth in ((true, True), (false, False)):
         for word in (words,) if isinstance(words, str) else words:
@@ -147,21 +158,26 @@ def _truth_by_word(true: Words, false: Words, ignore_case: bool) -> dict[str, bo
     return truth_by_word
 
 
-def _truth_of_word(cell: Cell, truth_by_word: Mapping[str, bool], ignore_case: bool) -> bool | None:
-    """As `read_boolean`, of declared words that were folded before."""
-    builtin = _as_builtin(cell)
+def _read_boolean_by_folded_words(
+    cell: Cell, truth_by_word: Mapping[str, bool], ignore_case: bool
+) -> bool | None:
+    """Read the truth value in a cell, by declared words that were folded before.
+
+    It is None if the cell is missing, as in `read_boolean`.
+    """
+    builtin = _as_builtin_text_or_number(cell)
     if type(builtin) is bool or type(builtin) is np.bool_:
         return bool(builtin)
     text = _text_of_builtin(builtin) or ""
     return truth_by_word.get(fold_case(text) if ignore_case else text)
 
 
-def read_text(cell: Cell) -> str | None:
-    """The text of a cell, without blanks around it: of text itself, and of a number its word.
+def read_text_or_number_word(cell: Cell) -> str | None:
+    """Read the text in a cell, without blanks around it, or the word for a number.
 
-    It is None for any other cell.
+    It is None for a cell that is neither text nor a number.
     """
-    builtin = _as_builtin(cell)
+    builtin = _as_builtin_text_or_number(cell)
     return builtin.strip() if type(builtin) is str else _text_of_builtin(builtin)
 
 
@@ -171,7 +187,9 @@ def is_text(cell: Cell) -> bool:
 
 
 def declared_word(value: Cell, name: str = "a declared value") -> str:
-    """The word of a declared value, read as cells are, so that cells can be compared with it.
+    """Read the word of a declared value, so that cells can be compared with it.
+
+    It is read as cells are.
 
     Blanks around text are dropped, and a whole number is its digits.
 
@@ -182,14 +200,16 @@ def declared_word(value: Cell, name: str = "a declared value") -> str:
     Raises:
         ValueError: if the value is not a word, such as None, NaN or a list. Text always is a word.
     """
-    text = _text_of_builtin(_as_builtin(value))
+    text = _text_of_builtin(_as_builtin_text_or_number(value))
     if text is None:
         raise ValueError(f"{name} must be text or a number, got {show_value(value)}")
     return text
 
 
-def _as_builtin(cell: Cell) -> Cell:
-    """The cell as text, a Boolean or a number of a built-in class; None if it is none of these.
+def _as_builtin_text_or_number(cell: Cell) -> Cell:
+    """Convert a cell to text, a Boolean or a number of a built-in class.
+
+    It is None if the cell is none of these.
 
     A cell's type is read by `type` and looked up by identity, because `isinstance`, hashes and
     comparisons may run code of the cell's class.
@@ -219,7 +239,11 @@ _CONVERTERS: dict[type, Callable[[Any], Cell]] = {
 
 
 def _text_of_builtin(builtin: Cell) -> str | None:
-    """The text of what `_as_builtin` returned, of a whole number its digits; None if it is none."""
+    """Write a value of a built-in class as text, as words are compared.
+
+    A whole number is its digits. It is None for what has no text, such as NaN. The value is one
+    that `_as_builtin_text_or_number` returned.
+    """
     match builtin:
         case str():
             text = builtin.strip()
@@ -234,12 +258,14 @@ def _text_of_builtin(builtin: Cell) -> str | None:
             return str(integer) if abs(integer) < 10**MAX_DIGITS else None
         case float() | np.floating() if builtin == builtin:
             is_whole = abs(float(builtin)) < 1e16 and builtin == int(builtin)
-            return str(int(builtin)) if is_whole else _text_of_float(builtin)
+            return str(int(builtin)) if is_whole else _shortest_text_of_float(builtin)
     return None
 
 
-def _text_of_float(number: float | np.floating) -> str:
-    """The text of the Python float with the fewest digits that read as a float of its own type.
+def _shortest_text_of_float(number: float | np.floating) -> str:
+    """Write a float with the fewest digits that read as the same number of its type.
+
+    The text is that of the Python float of these digits.
 
     So the float32 nearest to .1 is "0.1" and not "0.10000000149011612", and its text is written as
     Python writes it: "0.0001", which NumPy writes as "1e-04".
@@ -272,7 +298,9 @@ ColumnCells = np.ndarray | list | DictionaryCells
 
 
 def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
-    """The cells of a column, as an array of one dimension or as a list of the unchanged cells.
+    """Convert a column to an array of one dimension, or to a list of its cells.
+
+    The cells of a list are unchanged.
 
     No cell is converted to suit another. A list stays a list, because NumPy would choose one type
     for all of its cells. Arrow arrays are read as their Python values, and a value that cannot be
@@ -329,7 +357,9 @@ def column_cells(values: RawColumn, name: str = "") -> ColumnCells:
 
 
 def _as_narrow_floats_if_declared(cells: list, column_type: Any) -> np.ndarray | list:
-    """The cells as an array of float16 or float32 if their column is of that type.
+    """Convert cells to an array of float16 or float32 if their column is of that type.
+
+    Cells of other columns are returned as they are.
 
     Containers give such numbers as Python floats, whose text has digits of float64. Each of them is
     exactly a number of the narrow type.
@@ -355,7 +385,7 @@ _NARROW_FLOATS = {
 
 
 def _narrow_float_type(column_type: Any) -> type[np.floating] | None:
-    """The float type of a column's numbers if it is narrower than float64; None for all others.
+    """The float type of a column's numbers if it is narrower than float64, else None.
 
     The numbers of a dictionary, of categories, of a sparse column and of runs are those inside.
     """
@@ -367,7 +397,9 @@ def _narrow_float_type(column_type: Any) -> type[np.floating] | None:
 
 
 def cells_of_declared_list(values: RawColumn, name: str) -> list:
-    """The entries of a declared list in any container, each as a cell of such a column.
+    """The entries of a declared list in any container, each as a cell.
+
+    They are read as cells of a column in such a container are.
 
     Raises:
         ValueError: as `column_cells`.
@@ -380,7 +412,9 @@ def cells_of_declared_list(values: RawColumn, name: str) -> list:
 
 
 def _cells_of_arrow_array(values: RawColumn) -> ColumnCells | None:
-    """The numbers or the distinct texts of an Arrow array, equal to its Python values.
+    """The numbers or the distinct texts of an Arrow array.
+
+    They are equal to its Python values.
 
     It is None where NumPy cannot hold these values: with missing numbers an array is one of floats,
     which hold no integers beyond 2^53. It is None also where the dictionary is no smaller than the
@@ -408,7 +442,9 @@ ColumnNames = tuple[Hashable, ...]
 
 
 def frame_column_names(frame: Any) -> ColumnNames | None:
-    """The names of the columns of a data frame or an Arrow table; None for any other object.
+    """The names of the columns of a data frame or an Arrow table.
+
+    They are None for any other object.
 
     A lazy frame, which has no length, has none.
     """
@@ -430,7 +466,9 @@ _TIME_TYPE_PREFIXES = ("date", "timestamp", "time", "duration", "period", "inter
 
 
 def time_type_of_column(values: RawColumn) -> str | None:
-    """The type's name of a column of dates, times, durations or intervals; None for others.
+    """The name of the type of a column of dates, times, durations or intervals.
+
+    It is None for other columns.
 
     It reads the type that the container states, which is public, and no cell.
     """
@@ -453,14 +491,19 @@ def is_date_type(type_name: str) -> bool:
 
 
 def is_sequence(values: object) -> bool:
-    """Whether a value is a sequence of items: sized, and no text, mapping or set."""
+    """Whether a value is a sequence of items, rather than text, a mapping or a set.
+
+    It has a length.
+    """
     if isinstance(values, str | bytes | bytearray | Mapping | Set):
         return False
     return isinstance(values, Sized) and isinstance(values, Iterable)
 
 
 def advice_for_lazy_data(values: object) -> str:
-    """How to collect a value that holds no cells yet, as the end of an error; else empty text.
+    """Advice on how to collect a value that holds no cells yet, for the end of an error.
+
+    It is empty text for other values.
 
     Such values are lazy frames (polars, Spark, Dask, Ibis) and iterators, which have no length.
     """
@@ -473,12 +516,18 @@ def advice_for_lazy_data(values: object) -> str:
 
 
 def positional_view(values: RawColumn) -> Any:
-    """A view of a column that is indexed and sliced by position, even if it has labels (pandas)."""
+    """A view of a column that is indexed and sliced by position.
+
+    A column with labels, such as a pandas Series, would be indexed by these.
+    """
     return getattr(values, "iloc", values)
 
 
 def result_or_none_on_error(function: Callable[..., Any], *arguments: Any) -> Any:
-    """What `function` returns; None if it raises, since one private value may cause the error."""
+    """Call a function, and return None if it raises.
+
+    One private value may cause the error.
+    """
     try:
         return function(*arguments)
     except (KeyboardInterrupt, SystemExit):
@@ -504,7 +553,7 @@ def _read_all_cells_or_one_by_one(
 def read_numbers(
     cells: ColumnCells, read_cell: Callable[[Cell], float] = read_number
 ) -> np.ndarray:
-    """float64[N]: the number in each cell of a column that `column_cells` returned.
+    """float64[N]: the number in each cell of a column, or NaN.
 
     Args:
         cells: the column.
@@ -523,7 +572,9 @@ def read_numbers(
 def read_word_indices(
     cells: ColumnCells, declared_words: Sequence[Words], ignore_case: bool = False
 ) -> Int32[np.ndarray, "N"]:
-    """i32[N]: the index of each cell's word in `declared_words`; -1 for another word, -2 for none.
+    """i32[N]: the index of each cell's word among the declared words.
+
+    It is -1 for another word, and -2 for no word.
 
     Args:
         cells: a column that `column_cells` returned.
@@ -544,7 +595,9 @@ def read_word_indices(
 
 
 def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
-    """object[N]: for each cell a hash of its word, of 16 bytes; None if it has no word.
+    """object[N]: a hash of 16 bytes of the word in each cell.
+
+    It is None for a cell without a word.
 
     The hash is BLAKE2b. The probability that two of 2^32 words have the same is below 2^-64.
 
@@ -567,11 +620,14 @@ def hash_ids(cells: ColumnCells, ignore_case: bool = False) -> np.ndarray:
 def read_booleans(
     cells: ColumnCells, true: Words, false: Words, ignore_case: bool = False
 ) -> Int8[np.ndarray, "N"]:
-    """i8[N]: `read_boolean` of each cell of a column from `column_cells`; -1 for missing."""
+    """i8[N]: the truth value in each cell of a column; -1 where it is missing.
+
+    `read_boolean` reads each cell of a column from `column_cells`.
+    """
     if isinstance(cells, np.ndarray) and cells.dtype.kind == "b":
         return cells.astype(np.int8)
     read_cell = functools.partial(
-        _truth_of_word,
+        _read_boolean_by_folded_words,
         truth_by_word=_truth_by_word(true, false, ignore_case),
         ignore_case=ignore_case,
     )
@@ -582,7 +638,7 @@ def read_booleans(
 def _read_each_cell(
     cells: ColumnCells, read_cell: Callable[[Cell], Any], dtype: type
 ) -> np.ndarray:
-    """dtype[N]: what `read_cell` returns for each cell.
+    """dtype[N]: the result of `read_cell` for each cell of a column.
 
     Equal cells of one built-in class are read once, which changes no result.
     """

@@ -65,7 +65,9 @@ else:
 
 
 def field_written_even_if_default(default: Any) -> Any:
-    """A field that files state also where it has its default, as they did before there were others.
+    """A field that files state even where it has its default.
+
+    Files stated it before there were other fields with a default.
 
     The other fields with a default are options on how cells are read. Files leave them out where
     they are not declared, so that they are the same bytes as before there were such options.
@@ -74,7 +76,7 @@ def field_written_even_if_default(default: Any) -> Any:
 
 
 class Split(NamedTuple):
-    """A public split of a column, by its bins and in words.
+    """A public split of a column: the bins that satisfy it, and its words.
 
     Attributes:
         low: the first bin that satisfies it.
@@ -92,7 +94,7 @@ class Split(NamedTuple):
 
 
 class ColumnBins(NamedTuple):
-    """The bins of the cells of a column; private.
+    """The bin of each cell of a column, and which cells are missing; private.
 
     Attributes:
         bins: u8[N]: the bin of each cell.
@@ -106,7 +108,7 @@ class ColumnBins(NamedTuple):
 
 
 class RangePositions(NamedTuple):
-    """Where the numbers of a column lie in its range; private.
+    """The position of each number of a column in its range; private.
 
     Attributes:
         position: f32[N]: from 0 at the lower end to 1 at the upper end; 0 if missing.
@@ -120,7 +122,7 @@ class RangePositions(NamedTuple):
 
 
 class ScoreUnits(NamedTuple):
-    """How a score is stated in the units of its target: as scale * score + offset.
+    """The line from a score to the units of its target: scale * score + offset.
 
     Attributes:
         scale: units of the target for each unit of the score.
@@ -141,10 +143,16 @@ class _ColumnKind(
     tag=str.lower,
     omit_defaults=True,
 ):
-    """Base of all kinds: their JSON object has a "type", and their attributes by name."""
+    """The base of all kinds of columns.
+
+    The JSON object of a kind has a "type", and its attributes by name.
+    """
 
     def __repr__(self) -> str:
-        """The attributes, without options on how cells are read that are not declared."""
+        """The name of the kind with its attributes.
+
+        Options on how cells are read are left out where they are not declared.
+        """
         fields = ((name, getattr(self, name)) for name in self.__struct_fields__)
         shown = (f"{name}={value!r}" for name, value in fields if self._is_declared(name, value))
         return f"{type(self).__name__}({', '.join(shown)})"
@@ -154,7 +162,7 @@ class _ColumnKind(
         return name not in READING_OPTIONS or value not in (None, (), False)
 
     def _set_fields(self, **fields: Any) -> None:
-        """Set attributes of a frozen column while it is constructed."""
+        """Set attributes of a frozen column, while it is constructed."""
         for name, value in fields.items():
             msgspec.structs.force_setattr(self, name, value)
 
@@ -164,13 +172,13 @@ class _ColumnKind(
 
     @property
     def num_thresholds(self) -> int:
-        """How many of the first `splits` are thresholds of one attribute."""
+        """The number of thresholds of one attribute, with which `splits` begins."""
         if isinstance(self, Numeric):
             return self.bins - 1
         return len(self.values) - 1 if isinstance(self, Nominal) and self.ordered else 0
 
     def read_bins(self, cells: ColumnCells) -> ColumnBins:
-        """The bin of each cell, and whether the cell is missing.
+        """Read the bin of each cell, and whether the cell is missing.
 
         `_read_bins_or_negative` of each kind returns the bins, and negative numbers for missing
         cells.
@@ -186,7 +194,10 @@ READING_OPTIONS = ("decimal", "strip", "date", "unit", "spellings", "ignore_case
 
 
 class _NumberReading(_ColumnKind, frozen=True, kw_only=True):
-    """The options of `Numeric` on how its cells are read, which are declared by name."""
+    """The options of `Numeric` on how its cells are read.
+
+    They are declared by name.
+    """
 
     decimal: str | None = None
     strip: str | tuple[str, ...] = ()
@@ -195,18 +206,18 @@ class _NumberReading(_ColumnKind, frozen=True, kw_only=True):
 
     @property
     def reading_options(self) -> dict[str, Any]:
-        """The options by name, as arguments of `Numeric`."""
+        """The reading options by name, as arguments of `Numeric`."""
         return {name: getattr(self, name) for name in _NumberReading.__struct_fields__}
 
     @property
     def form(self) -> NumberForm | DateForm:
-        """How a cell is read as a number."""
+        """The form of numbers or dates by which a cell is read."""
         return form_of_reading_options(
             ReadingOptions(self.decimal, declared_signs(self.strip), self.date, self.unit)
         )
 
     def _read_numbers(self, cells: ColumnCells) -> np.ndarray:
-        """float64[N]: the number in each cell."""
+        """float64[N]: the number in each cell, by the declared form."""
         form = self.form
         has_numbers = isinstance(cells, np.ndarray) and cells.dtype.kind in "biuf"
         if form == PLAIN_NUMBERS or (self.date is None and has_numbers):
@@ -300,7 +311,7 @@ class Numeric(_NumberReading, frozen=True):
 
     @property
     def score_units(self) -> ScoreUnits:
-        """How scores are stated in the units of the range."""
+        """The line from scores to the units of the range."""
         return ScoreUnits(float(self.high) - float(self.low), float(self.low), "prediction")
 
     @property
@@ -310,7 +321,10 @@ class Numeric(_NumberReading, frozen=True):
 
     @property
     def thresholds(self) -> np.ndarray:
-        """float64[bins - 1], ascending: the declared cuts, or the interior points of the grid."""
+        """float64[bins - 1]: the thresholds between bins, ascending.
+
+        They are the declared cuts, or the interior points of the grid.
+        """
         if self.cuts is not None:
             return np.array(self.cuts, np.float64)
         low, high = float(self.low), float(self.high)
@@ -321,7 +335,10 @@ class Numeric(_NumberReading, frozen=True):
 
     @property
     def bin_words(self) -> list[str]:
-        """The words for each bin: numbers up to a threshold or above the last, or missing cells."""
+        """The words for each bin, such as an interval or missing cells.
+
+        The interval is of numbers up to a threshold, or above the last.
+        """
         digits = 4 if self.cuts is None else 15
         ends = [self.words_of_date(end) for end in self.thresholds]
         if self.date is None:
@@ -340,7 +357,7 @@ class Numeric(_NumberReading, frozen=True):
         return words[bins[0] - 1].replace("<=", ">") if bins[0] else "any number"
 
     def splits(self, name: str) -> list[Split]:
-        """The public splits, with the column called `name`."""
+        """The public splits of a column of this name: thresholds, and missing cells if declared."""
         digits = 6 if self.cuts is None else 15
         thresholds = [self.words_of_date(threshold) for threshold in self.thresholds]
         if self.date is None:
@@ -352,7 +369,10 @@ class Numeric(_NumberReading, frozen=True):
         return [*above, _missing_split(name, self.bins)] if self.missing else above
 
     def words_of_date(self, number: float) -> str:
-        """The words for the number of a date; the number itself where there are no dates."""
+        """Write a number as a date, where the column holds dates.
+
+        Otherwise it is the number itself.
+        """
         form = self.form
         return form.text_of_number(number) if isinstance(form, DateForm) else f"{number:.6g}"
 
@@ -366,7 +386,7 @@ class Numeric(_NumberReading, frozen=True):
         return np.where(np.isnan(numbers), np.int16(-1), num_exceeded.astype(np.int16))
 
     def read_positions(self, cells: ColumnCells) -> RangePositions:
-        """Where the number of each cell lies in the range, and whether the cell is missing."""
+        """Read the position of each cell's number in the range, and whether it is missing."""
         numbers = self._read_numbers(cells)
         with np.errstate(all="ignore"):  # a warning would tell of some row's large number
             low, high = float(self.low), float(self.high)
@@ -376,21 +396,29 @@ class Numeric(_NumberReading, frozen=True):
 
 
 class _SpellingsByValue(dict[str, tuple[str, ...]]):
-    """Spellings by value, which nobody changes, so that a column that has them can be hashed."""
+    """A read-only dictionary of spellings by value.
+
+    Nobody changes it, so that a column that has it can be hashed.
+    """
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
 
 
 class _WordReading(_ColumnKind, frozen=True, kw_only=True):
-    """The options of `Nominal` on how its cells are read, which are declared by name."""
+    """The options of `Nominal` on how its cells are read.
+
+    They are declared by name.
+    """
 
     spellings: dict[str, Spellings] | None = None
     ignore_case: bool = False
 
 
 class Nominal(_WordReading, frozen=True):
-    """One of the listed values: a split "x = value" for each, or "x >= value" if `ordered`.
+    """A column of listed values, with a split "x = value" for each.
+
+    If it is `ordered`, the splits are "x >= value" instead.
 
     Declared values are stored as `cells.declared_word` reads them, so that 3, "3" and "3.0" are one
     value.
@@ -441,7 +469,11 @@ class Nominal(_WordReading, frozen=True):
             )
 
     def _checked_spellings(self, spellings: Any) -> _SpellingsByValue | None:
-        """The declared spellings by value; None for none. ValueError as for the class."""
+        """The declared spellings by value, once they were checked; None for none.
+
+        Raises:
+            ValueError: as for the class.
+        """
         if not isinstance(spellings, Mapping):
             raise ValueError(
                 'Nominal: spellings must map values to lists of words, such as {"Bonn": ["BN"]}, '
@@ -458,7 +490,7 @@ class Nominal(_WordReading, frozen=True):
 
     @property
     def words_by_bin(self) -> list[tuple[str, ...]]:
-        """The words of each value: its name, and its further spellings."""
+        """The words that are read as each value: its name, and its further spellings."""
         spellings: Any = self.spellings or {}
         return [(str(value), *spellings.get(value, ())) for value in self.values]
 
@@ -478,7 +510,7 @@ class Nominal(_WordReading, frozen=True):
         return [*map(str, self.values)] + ["not listed"] * (self.other is None)
 
     def splits(self, name: str) -> list[Split]:
-        """The public splits, with the column called `name`."""
+        """The public splits of a column of this name, by value or by order."""
         last = len(self.values) - 1
         if self.ordered:
             return [
@@ -495,19 +527,25 @@ class Nominal(_WordReading, frozen=True):
         return len(self.values) if self.other is None else self.values.index(self.other)
 
     def _read_bins_or_negative(self, cells: ColumnCells) -> np.ndarray:
-        """Without `other` a value that is not listed is missing, too."""
+        """The bin of each cell, or a negative number where the cell is missing.
+
+        Without `other` a value that is not listed is missing, too.
+        """
         codes = read_word_indices(cells, self.words_by_bin, self.ignore_case)
         return codes if self.other is None else np.where(codes == -1, self._bin_of_missing, codes)
 
 
 class _BooleanReading(_ColumnKind, frozen=True, kw_only=True):
-    """The option of `Boolean` on how its cells are read, which is declared by name."""
+    """The option of `Boolean` on how its cells are read.
+
+    It is declared by name.
+    """
 
     ignore_case: bool = False
 
 
 class Boolean(_BooleanReading, frozen=True):
-    """True or false: one split, "x".
+    """A column of true or false, with one split, "x".
 
     Python and NumPy Booleans are themselves. Any other cell is true if its word is `true`, false if
     its word is `false`, and missing otherwise. A missing cell does not satisfy "x". With `missing`
@@ -563,7 +601,7 @@ class Boolean(_BooleanReading, frozen=True):
         return names + ["missing"] * self.missing
 
     def splits(self, name: str) -> list[Split]:
-        """The public splits, with the column called `name`."""
+        """The public splits of a column of this name: "x", and missing cells if declared."""
         is_true = Split(1, 1, name, name, f"not {name}")
         return [is_true, _missing_split(name, 2)] if self.missing else [is_true]
 
@@ -576,7 +614,9 @@ class Boolean(_BooleanReading, frozen=True):
 
 
 def declared_spellings(words: Any, name: str) -> Words:
-    """A declared word, or the spellings of one, as cells are read; a list of one is that word.
+    """Read a declared word, or a declared list of spellings of one, as cells are read.
+
+    A list of one word is that word.
 
     Args:
         words: a word, or a list of words.
@@ -594,7 +634,7 @@ def declared_spellings(words: Any, name: str) -> Words:
 
 
 def name_of_spellings(words: Words) -> str:
-    """The first of several spellings of a word, which is its name."""
+    """The name of a word: the first of its spellings."""
     return words if isinstance(words, str) else next(iter(words))
 
 
@@ -603,7 +643,11 @@ def _as_tuple(words: Words) -> tuple[str, ...]:
 
 
 def _check_words_distinct(name: str, words: list[str], *, ignore_case: bool) -> None:
-    """Refuse words of which two are read alike; ValueError naming what they are."""
+    """Refuse words of which two are read alike.
+
+    Raises:
+        ValueError: naming what the words are.
+    """
     folded = [fold_case(word) if ignore_case else word for word in words]
     repeated = [word for place, word in enumerate(folded) if word in folded[:place]]
     if repeated:
@@ -632,26 +676,38 @@ def bin_positions_of_attributes(kind: Column) -> list[np.ndarray]:
 
 
 def _missing_split(name: str, bin: int) -> Split:
-    """The split of missing cells, which are in the bin `bin`."""
+    """The split "is missing" of a column, whose missing cells are in one bin."""
     return Split(bin, bin, name, f"{name} is missing", f"{name} is given")
 
 
-def check_number(name: str, value: Any, interval: str = "(-inf, inf)") -> float:
-    """`value` as a Python number in an interval; an integer stays one. ValueError otherwise."""
+def check_number(name: str, value: Any, interval: str = "(-inf, inf)") -> int | float:
+    """Convert `value` to an int or a float in an interval, or raise.
+
+    An integer stays one.
+
+    Raises:
+        ValueError: for anything else, naming it.
+    """
     if check_interval(name, value, interval).ndim > 0:
         raise ValueError(f"{name} must be one number, got {show_value(value)}")
     return np.asarray(value).item()
 
 
 def _as_list(name: str, values: Any) -> list:
-    """The entries of a declared list; ValueError naming it for text, a set or a mapping."""
+    """The entries of a declared list, as a list.
+
+    Raises:
+        ValueError: naming it, for text, a set or a mapping.
+    """
     if not is_sequence(values):
         raise ValueError(f"{name} must be a list, got {show_value(values)}")
     return cells_of_declared_list(values, f"{name}: ")
 
 
 class Objective(Numeric, frozen=True, kw_only=True):
-    """A number in a declared range, for which a model minimises another loss than squared error.
+    """A number in a declared range, predicted by another loss than the squared error.
+
+    The objective is one of these:
 
     - "poisson": the mean of a count, through its logarithm. The score is the logarithm of the mean
       as a share of `high`. It is at most 0, which stands for `high` itself.
@@ -695,7 +751,10 @@ class Objective(Numeric, frozen=True, kw_only=True):
 
     @property
     def score_units(self) -> ScoreUnits:
-        """As for `Numeric`. The scores of a count are stated as the logarithm of the count."""
+        """The line from scores to the units of the target.
+
+        It is as for `Numeric`, but the scores of a count are stated as the logarithm of the count.
+        """
         if self.objective == "quantile":
             return super().score_units
         return ScoreUnits(1.0, math.log(self.high), "logarithm of the prediction")
@@ -708,7 +767,9 @@ Target = Nominal | Numeric | Objective
 def target_with_objective(
     target: Target | None, objective: str | None, level: float | None
 ) -> Target | None:
-    """The target with this objective, or unchanged if both arguments are None.
+    """The target with this objective and level.
+
+    It is unchanged if both are None.
 
     Args:
         target: the declared classes or range; None for two classes.
@@ -740,7 +801,9 @@ def target_with_objective(
 
 
 def response_of_target(target: Target | None) -> Response:
-    """The response that a model predicts for a target; a target of None declares two classes.
+    """The response that a model predicts for a target: classes, a number or one by an objective.
+
+    A target of None declares two classes.
 
     Raises:
         ValueError: showing the target, unless it declares several classes, or a range and no more.
@@ -765,7 +828,10 @@ def response_of_target(target: Target | None) -> Response:
 
 
 def target_fingerprint(target: Target) -> UInt32[np.ndarray, "2"]:
-    """u32[2]: a hash of the declared classes, in their order, or of the declared range."""
+    """u32[2]: a hash of the declared classes or of the declared range.
+
+    The order of classes counts.
+    """
     if isinstance(target, Numeric):
         words = repr((float(target.low), float(target.high)))
     else:
@@ -781,7 +847,9 @@ def have_same_labels(first: Target | None, second: Target | None) -> bool:
 
 
 def numbers_predicted_by_scores(target: Numeric, scores: AnyArray) -> Float[AnyArray, "..."]:
-    """f[...]: the numbers that scores f32[...] predict, clipped to the range; f32 with JAX.
+    """f[...]: the predicted numbers, in the units of the range and clipped to it.
+
+    They are f32 with JAX.
 
     A score is a position in the range, or for a count the logarithm of the position.
     """

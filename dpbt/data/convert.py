@@ -33,7 +33,9 @@ READ_ROWS = 2**16
 
 
 class RawRows(NamedTuple):
-    """Some rows of a source, in the form in which `dpbt.table` takes them; private.
+    """Some raw rows of a source, as columns, labels, weights and ids; private.
+
+    `dpbt.table` takes them in this form.
 
     Attributes:
         columns: for every column of the domain n cells.
@@ -59,7 +61,7 @@ class ConvertOptions(LabelOptions, total=False):
 
 
 def raw_rows_of_columns(label: Label, columns: Columns) -> RawRows:
-    """Raw rows, with the labels, weights and ids from the columns that the label names.
+    """Sort raw columns into attributes, labels, weights and ids, as the label names them.
 
     Raises:
         ValueError: naming the columns of the label that are missing, or there twice.
@@ -83,7 +85,10 @@ def convert_file(
     capacity: int | None = None,
     rows_per_block: int = blocks.ROWS_PER_BLOCK,
 ) -> BlockTable:
-    """Convert a CSV or Parquet file (`.parquet`) by `convert_rows`; `files` says how it is read.
+    """Convert a CSV or Parquet file to a table in blocks.
+
+    A Parquet file is one named `.parquet`. `files` says how a file is read, and `convert_rows` what
+    is written.
 
     Args:
         path: the file.
@@ -114,7 +119,11 @@ def convert_file(
 def _raw_rows_of_file(
     path: Path, domain: Domain, label: Label, form: TextForm
 ) -> Iterator[RawRows]:
-    """The rows of a file, some at a time; ValueError at its end if the file changed meanwhile."""
+    """The raw rows of a file, some at a time.
+
+    Raises:
+        ValueError: at the end of the file, if it changed meanwhile.
+    """
     before = FileState.of_stat(os.stat(path))
     for columns in iter_column_blocks(path, (*domain, *label.columns), READ_ROWS, form):
         yield raw_rows_of_columns(label, columns)
@@ -132,7 +141,9 @@ def convert_columns(
     users: RawColumn | None = None,
     **options: Unpack[ConvertOptions],
 ) -> BlockTable:
-    """Convert columns that can be sliced, such as NumPy memory maps; see `convert_rows`.
+    """Convert columns that can be sliced, such as NumPy memory maps, to a table in blocks.
+
+    `convert_rows` says what is written.
 
     Args:
         domain: the public domain.
@@ -186,7 +197,9 @@ def convert_rows(
     rows_per_block: int = blocks.ROWS_PER_BLOCK,
     **label_options: Unpack[LabelOptions],
 ) -> BlockTable:
-    """Write a table in blocks, which a fit reads in passes.
+    """Write rows, which may come in parts, as a table in blocks.
+
+    A fit reads the table in passes.
 
     Its rows are those of `dpbt.table`. Each is a function of one row of the source alone, and which
     rows of a user count follows from the rows of that user alone. The folder is as private as the
@@ -216,7 +229,7 @@ def convert_rows(
         capacity = check_positive_integer("capacity", capacity, MAX_ROWS_IN_BLOCKS)
     rows_per_block = check_positive_integer("rows_per_block", rows_per_block, MAX_ROWS)
     label = Label.from_options(**label_options)
-    encode = functools.partial(_encode_rows, domain, label, class_weight)
+    encode = functools.partial(_encode_each_row_alone, domain, label, class_weight)
     no_users = None if label.user is None else []
     no_rows = encode(RawRows({name: [] for name in domain}, [], users=no_users)).rows
 
@@ -255,7 +268,9 @@ def convert_rows(
 
 
 def _check_room_on_disk(folder: Path, no_rows: BlockRows, capacity: int) -> None:
-    """Refuse a capacity whose blocks the disk cannot hold, before a row is read.
+    """Refuse a capacity whose blocks the disk cannot hold.
+
+    No row is read before.
 
     Args:
         folder: where the blocks will be.
@@ -279,7 +294,7 @@ def _check_room_on_disk(folder: Path, no_rows: BlockRows, capacity: int) -> None
 
 @contextlib.contextmanager
 def _new_private_folder(folder: Path) -> Iterator[None]:
-    """Make a folder that only its owner can read; remove it after an error in the block.
+    """Make a folder that only its owner can read, and remove it if the `with` block fails.
 
     Raises:
         ValueError: if the folder exists.
@@ -312,10 +327,10 @@ class _EncodedRows(NamedTuple):
     __repr__ = redacted_repr
 
 
-def _encode_rows(
+def _encode_each_row_alone(
     domain: Domain, label: Label, class_weight: Mapping[Any, float] | None, raw: RawRows
 ) -> _EncodedRows:
-    """Raw rows in the form of a block, each encoded on its own."""
+    """Encode raw rows in the form of a block, each on its own."""
     bins = domains.encode(domain, raw.columns)
     labels = label.read_labels(
         raw.labels,
@@ -329,7 +344,10 @@ def _encode_rows(
 def _iter_encoded_rows(
     encode: Callable[[RawRows], _EncodedRows], source: Iterable[RawRows]
 ) -> Iterator[_EncodedRows]:
-    """The encoded parts of a source in their order, encoded in one thread for each processor."""
+    """Encode the parts of a source in parallel, and yield them in their order.
+
+    There is one thread for each processor.
+    """
     remaining_rows = iter(source)
     threads = os.cpu_count() or 1
     with ThreadPoolExecutor(threads) as pool:
@@ -340,7 +358,7 @@ def _iter_encoded_rows(
 def _rows_within_user_limit(
     parts: Iterator[_EncodedRows], label: Label, *, drop_rows: bool
 ) -> Iterator[BlockRows]:
-    """The rows, of which only the first of each user count.
+    """Mark all but the first rows of each user as absent, or drop them.
 
     Args:
         parts: the encoded rows, some at a time.
@@ -363,7 +381,9 @@ def _rows_within_user_limit(
 def _iter_blocks(
     parts: Iterator[BlockRows], *, no_rows: BlockRows, capacity: int | None, rows_per_block: int
 ) -> Iterator[BlockRows]:
-    """The rows in blocks of `rows_per_block`, the last one shorter, with absent rows at the end.
+    """Cut rows into blocks of `rows_per_block`, and fill up the capacity with absent rows.
+
+    The last block may be shorter.
 
     Args:
         parts: the rows, some at a time.

@@ -5,7 +5,9 @@ from dpbt.data.column_types import Column, Numeric
 
 
 def refuse_undeclared_dates(name: str, values: RawColumn, kind: Column | None) -> None:
-    """Refuse a column whose container says that it holds dates, where no cell would be read.
+    """Refuse a column of dates that is not declared as one of dates.
+
+    None of its cells would be read.
 
     It reads the type that the container states, which is public, and no cell.
 
@@ -22,7 +24,9 @@ def refuse_undeclared_dates(name: str, values: RawColumn, kind: Column | None) -
 
 
 def refuse_undeclared_date_type(name: str, type_name: str, kind: Column | None) -> None:
-    """Refuse a type of dates where no cell would be read.
+    """Refuse a type of dates for a column that is not declared as one of dates.
+
+    None of its cells would be read.
 
     Args:
         name: how the error calls the column.

@@ -34,7 +34,9 @@ from dpbt.data.label_types import check_classes_can_occur
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class RowsByColumn:
-    """Rows that are read by columns. The cells and the number of rows are private.
+    """Rows that are read column by column.
+
+    The cells and the number of rows are private.
 
     Attributes:
         num_rows: N, the number of rows.
@@ -50,7 +52,9 @@ class RowsByColumn:
 
 
 def rows_by_column(data: Any, num_columns: int | None = None) -> RowsByColumn:
-    """The rows of a data frame (pandas, polars, Arrow), an array N x F, or a list of N rows.
+    """Read a data frame, an array N x F or a list of N rows by columns.
+
+    The frame is one of pandas, polars or Arrow.
 
     A row of a list is a sequence of cells, read in its order. If the number of columns is declared,
     a row of another length is a row without any value, as a malformed line of a file is. So is a
@@ -84,7 +88,10 @@ def rows_by_column(data: Any, num_columns: int | None = None) -> RowsByColumn:
 
 
 def _read_list_by_column(data: Any, num_columns: int | None) -> RowsByColumn:
-    """Read a list of rows by columns; a row of another length has no values at all."""
+    """Read a list of rows by columns.
+
+    A row of another length has no values at all.
+    """
     if not is_sequence(data):
         if advice := advice_for_lazy_data(data):
             raise ValueError(f"X must be a data frame or rows, got {type(data).__name__}{advice}")
@@ -104,7 +111,10 @@ def _read_list_by_column(data: Any, num_columns: int | None) -> RowsByColumn:
 
 
 def _message_for_no_rows(description: str) -> str:
-    """The error for a value that does not hold rows, which begins as that of scikit-learn."""
+    """The text of the error for a value that does not hold rows.
+
+    It begins as that of scikit-learn.
+    """
     return (
         f"Expected 2D array or a data frame of rows, got {description} instead. Reshape your data: "
         "X.reshape(-1, 1) has one column, X.reshape(1, -1) has one row"
@@ -112,7 +122,10 @@ def _message_for_no_rows(description: str) -> str:
 
 
 def _cells_of_row(row: Any) -> list | None:
-    """The cells of a row in order, whatever labels they have; None for anything but a row."""
+    """The cells of a row in order; None for anything but a row.
+
+    Labels of cells, as a pandas Series has, do not count.
+    """
     if not (row.ndim == 1 if isinstance(row, np.ndarray) else is_sequence(row)):
         return None
     cells = list(itertools.islice(row, len(row) + 1))  # len() may lie
@@ -120,7 +133,7 @@ def _cells_of_row(row: Any) -> list | None:
 
 
 class DomainAndLabel(NamedTuple):
-    """The declaration of the columns, and that of the label.
+    """The declared columns, and the declared label if a file states one.
 
     Attributes:
         domain: the declared columns by name, or the one kind of all columns.
@@ -132,7 +145,7 @@ class DomainAndLabel(NamedTuple):
 
 
 def read_declaration(domain: Any, names: ColumnNames | None = None) -> DomainAndLabel:
-    """The domain that an estimator has as its parameter, and the label of its file.
+    """Read the parameter `domain` of an estimator: the domain, and the label of its file.
 
     Args:
         domain: the parameter: a domain, one kind of column, or the path of a file.
@@ -157,7 +170,7 @@ def read_declaration(domain: Any, names: ColumnNames | None = None) -> DomainAnd
 
 
 class ColumnOrder(NamedTuple):
-    """How the columns of X are matched with those of the domain.
+    """The matching of the columns of X with those of the domain.
 
     Attributes:
         domain: the public domain.
@@ -171,7 +184,7 @@ class ColumnOrder(NamedTuple):
 
     @classmethod
     def of_fit(cls, domain: Domain | column_types.Column, rows: RowsByColumn) -> Self:
-        """The order of the columns of the rows of a fit.
+        """Match the columns of the rows of a fit with those of the domain.
 
         Raises:
             ValueError: for an array that has not one column for each of the domain, and for a frame
@@ -205,7 +218,10 @@ class ColumnOrder(NamedTuple):
         return cls(dict(domain), names, True)
 
     def declared_columns(self, rows: RowsByColumn) -> Columns:
-        """The columns of rows that the domain names, without those that the rows lack."""
+        """The columns of rows by their names in the domain.
+
+        Those that the rows lack are not among them.
+        """
         names = self.names if rows.names is None or not self.by_name else rows.names
         number_of_name = {name: number for number, name in enumerate(names)}
         return {
@@ -216,7 +232,7 @@ class ColumnOrder(NamedTuple):
 
 
 class DeclaredAnswers(NamedTuple):
-    """The declared answers of a model.
+    """The declared answers of a model: its classes, or the range of a number.
 
     Attributes:
         classes: the classes in order; None for a number.
@@ -244,7 +260,9 @@ class DeclaredAnswers(NamedTuple):
 
 
 def declared_classes(classes: Any, file_label: Label | None, y: Any) -> DeclaredAnswers:
-    """The classes that an estimator states, or its file, or False and True where y is Boolean.
+    """The classes that an estimator states, or else those that its domain file declares.
+
+    Without either they are False and True where y is Boolean.
 
     This reads only the dtype of y, which is public. Whole numbers declare nothing: three classes
     would be read as two, and the rows of the third as absent.
@@ -273,7 +291,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
         return DeclaredAnswers(np.array([False, True]), None)
     if classes is None and file_label is not None and file_label.classes is not None:
         words = list(file_label.classes)
-        classes = _numbers_or_words(words) if y_is_numeric else words
+        classes = _as_numbers_if_all_are_numbers(words) if y_is_numeric else words
         if isinstance(file_label.target, Nominal):
             other = file_label.target.other
             ignore_case = file_label.target.ignore_case
@@ -289,7 +307,7 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
     if (
         y_is_numeric
         and classes_are_text
-        and _numbers_or_words(sorted_classes.tolist()) == list(sorted_classes)
+        and _as_numbers_if_all_are_numbers(sorted_classes.tolist()) == list(sorted_classes)
     ):
         raise ValueError(
             f"classes are words and y holds numbers, so no row would count; got "
@@ -311,7 +329,11 @@ def declared_classes(classes: Any, file_label: Label | None, y: Any) -> Declared
 
 
 def _checked_class_list(classes: Any) -> list:
-    """The stated classes as a list; ValueError unless they are two or more of one kind."""
+    """The stated classes as a list, once they were checked.
+
+    Raises:
+        ValueError: unless they are two or more of one kind.
+    """
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
     are_of_one_kind = any(
         all(isinstance(value, kind) for value in class_list) for kind in _KINDS_OF_CLASSES
@@ -330,7 +352,9 @@ def _checked_class_list(classes: Any) -> list:
 
 
 def declared_range(target_range: Any, file_label: Label | None) -> Numeric:
-    """The range of a number that an estimator states as (low, high), or else its file.
+    """The range of a number that an estimator states, or else its domain file.
+
+    It is stated as (low, high).
 
     Raises:
         ValueError: if it is not stated, or is not a pair of finite numbers in order.
@@ -351,8 +375,11 @@ _KINDS_OF_CLASSES = bool | np.bool_, numbers.Real, str
 """The kinds of labels; the classes of one model are of one kind."""
 
 
-def _numbers_or_words(words: list[str]) -> list:
-    """The words as numbers if all of them are numbers, or else unchanged."""
+def _as_numbers_if_all_are_numbers(words: list[str]) -> list:
+    """Convert words to numbers if all of them are numbers.
+
+    Otherwise they are returned unchanged.
+    """
     try:
         values = [float(word) for word in words]
     except ValueError:

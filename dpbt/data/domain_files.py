@@ -33,14 +33,16 @@ from dpbt.public_types import DeclaredDomain as DeclaredDomain
 
 
 class DomainFile(NamedTuple):
-    """The domain and the label that a file declares."""
+    """The domain and the label that a JSON file declares."""
 
     domain: Domain
     label: Label
 
 
 def read_domain(path: str | Path, column_names: Iterable[Hashable] | None = None) -> DomainFile:
-    """The domain and the label of a JSON file, UTF-8 text with or without a byte order mark.
+    """Read the domain and the label that a JSON file declares.
+
+    It is UTF-8 text with or without a byte order mark.
 
     The file holds {"columns": {name: column, ...}, "label": {"column": ..., "positive": ...,
     "negative": ...}}. A column holds its "type" ("numeric", "nominal" or "boolean") and the
@@ -81,7 +83,7 @@ def read_domain(path: str | Path, column_names: Iterable[Hashable] | None = None
 
 
 class _Declarations(NamedTuple):
-    """What the file of a domain declares.
+    """The content of a domain file: columns or patterns of them, label and names.
 
     Attributes:
         columns: the kind of each column, by its name or by a pattern of names.
@@ -95,7 +97,11 @@ class _Declarations(NamedTuple):
 
 
 def _parse_declarations(text: bytes) -> _Declarations:
-    """The declarations in the text of a domain's file; ValueError with the reason for any other."""
+    """Parse the text of a domain file.
+
+    Raises:
+        ValueError: with the reason, for text that declares no domain.
+    """
     parsed = storage.parse_json(text, "the domain")
     content = parsed if isinstance(parsed, dict) else {}
     entries = content.get("columns")
@@ -137,7 +143,7 @@ def _parse_declarations(text: bytes) -> _Declarations:
 
 
 def column_of_entry(entry: Any) -> Column:
-    """The kind of column that an entry of a file declares.
+    """Make the kind of column that an entry of a domain file declares.
 
     Raises:
         msgspec.ValidationError: a ValueError, for another entry; where its type is none, listing
@@ -168,7 +174,9 @@ _EXAMPLES_OF_KINDS = (
 def _columns_covered_by_patterns(
     path: Path, declarations: _Declarations, *, column_names: Iterable[Hashable] | None
 ) -> Domain:
-    """The domain of a file, with the columns that its patterns cover, in the order of the names.
+    """The domain of a file, where its patterns are replaced by the columns that they cover.
+
+    The columns are in the order of the names.
 
     Args:
         path: the path of the file, for errors.
@@ -245,7 +253,9 @@ def template(
     every: str | None = None,
     user: str | None = None,
 ) -> str:
-    """A domain as JSON text, for you to fill in and save for `read_domain`.
+    """Write a domain file, as JSON text, for you to fill in.
+
+    `read_domain` reads it once it is filled in and saved.
 
     It holds the names of columns, and reads no value. Fill in the kind of each column, and its
     range or values, from what the column means. `read_domain` refuses a column that is left
@@ -291,7 +301,7 @@ def template(
 
 
 def domain_file_text(content: Mapping[str, Any]) -> str:
-    """The JSON text of a domain's file, with a line for each column.
+    """Write the content of a domain file as JSON text, with a line for each column.
 
     Args:
         content: the parsed content, as `read_domain` describes it.

@@ -39,7 +39,7 @@ Domain = Mapping[str, Column]
 
 
 def check_domain(domain: object) -> None:
-    """Check that a domain is a mapping from names to kinds of columns.
+    """Refuse a domain that is no mapping from names to kinds of columns.
 
     Raises:
         ValueError: if it is something else or has no column. The error shows no value.
@@ -59,7 +59,7 @@ def check_domain(domain: object) -> None:
 
 
 def as_declared_domain(domain: Domain) -> DeclaredDomain:
-    """A domain in the immutable form in which tables, recipes and models carry it.
+    """Convert a domain to the immutable form in which tables, recipes and models carry it.
 
     Raises:
         ValueError: as `check_domain`.
@@ -69,7 +69,9 @@ def as_declared_domain(domain: Domain) -> DeclaredDomain:
 
 
 def check_same_domain(first: Domain | None, second: Domain | None, owner: str, other: str) -> None:
-    """Check that two objects have the same domain, if both have one.
+    """Refuse two objects that have different domains.
+
+    An object without a domain passes.
 
     Without this check another domain would pass unnoticed: bins are numbers, and the same number
     would stand for another interval, value or column.
@@ -93,7 +95,7 @@ def check_same_domain(first: Domain | None, second: Domain | None, owner: str, o
 def describe_difference(
     first: Domain, second: Domain, owner: str = "the first", other: str = "the second"
 ) -> str | None:
-    """The first difference of two domains in words; None if they are the same.
+    """Describe the first difference of two domains; None if they are the same.
 
     Columns are compared in their order, by name, kind and attributes, and numbered from 1.
 
@@ -123,7 +125,7 @@ def describe_difference(
 
 
 def _describe_difference_of_columns(first: Column, second: Column, owner: str, other: str) -> str:
-    """The first attribute in which two columns differ, with both values, in words."""
+    """Describe the first attribute in which two columns differ, with both values."""
     if type(first) is not type(second):
         return f"is {type(first).__name__} in {owner} and {type(second).__name__} in {other}"
     # The number of bins follows from cuts, so it comes last.
@@ -142,7 +144,9 @@ def _describe_difference_of_columns(first: Column, second: Column, owner: str, o
 
 
 def predicates(domain: Domain) -> list[Split]:
-    """The public splits of a domain, in the order of `splits`.
+    """The public splits of all columns of a domain, with their words.
+
+    They are in the order of `splits`.
 
     Raises:
         ValueError: as `check_domain`.
@@ -156,7 +160,9 @@ Columns = Mapping[str, RawColumn]
 
 
 def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
-    """u8[N, F]: the bin of each cell, one feature for each column of the domain.
+    """u8[N, F]: the bin of each cell of raw rows, by the domain.
+
+    There is one feature for each column of the domain.
 
     Row n is a function of the cells of row n alone, so no row changes how another is encoded.
     `splits` makes the splits and attributes of the result.
@@ -178,7 +184,9 @@ def encode(domain: Domain, columns: Columns) -> UInt8[np.ndarray, "N F"]:
 
 
 def splits(domain: Domain) -> Splits:
-    """The splits and attributes of the bins that `encode` returns, in the order of `predicates`.
+    """The splits and attributes of the bins that `encode` returns, as arrays.
+
+    They are in the order of `predicates`.
 
     The position of a number is the share of the column's thresholds that it exceeds. So a threshold
     t uniform in [0, 1) on "position > t" is uniform over the declared thresholds. The position of a
@@ -208,7 +216,7 @@ def splits(domain: Domain) -> Splits:
 
 
 def encode_positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N A"]:
-    """f32[N, A]: the exact position of each row in the range of each attribute, in [0, 1].
+    """f32[N, A]: the exact position, in [0, 1], of each row in the range of each attribute.
 
     A threshold t uniform in [0, 1) on "position > t" is uniform in the attribute's range. The
     position of a Boolean is the Boolean itself. The position of a number is linear in the number,
@@ -239,7 +247,9 @@ def encode_positions(domain: Domain, columns: Columns) -> Float32[np.ndarray, "N
 
 
 def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
-    """The cells of the domain's columns by name, N each, as `cells.column_cells` returns them.
+    """The cells of the domain's columns, N each, by the name of the column.
+
+    They are as `cells.column_cells` returns them.
 
     Raises:
         ValueError: as `encode`. No message holds the number of rows.
@@ -257,7 +267,9 @@ def cells_by_column(domain: Domain, columns: Columns) -> dict[str, ColumnCells]:
 
 
 def select_columns(columns: Columns, names: Iterable[Hashable], owner: str) -> dict[Any, RawColumn]:
-    """The raw columns of these names, in the order of the names. No other column is read.
+    """The raw columns of these names, each found exactly once.
+
+    They are in the order of the names. No other column is read.
 
     Args:
         columns: a mapping of names to cells, or a data frame (pandas, polars, Arrow).

@@ -55,7 +55,9 @@ HEADER_ADVICE = (
 
 
 def column_names(path: str | Path, form: TextForm = CSV_WITH_HEADER) -> list[str]:
-    """The names in the first line of a CSV file, or in the schema of a Parquet file.
+    """The names of the columns of a CSV or Parquet file.
+
+    They are in the first line of a CSV file, and in the schema of a Parquet file.
 
     If `form` states the names, they are returned, and the file is not read.
 
@@ -75,7 +77,9 @@ def column_names(path: str | Path, form: TextForm = CSV_WITH_HEADER) -> list[str
 
 
 def parquet_column_types(path: str | Path) -> dict[str, str]:
-    """Arrow's name of the type of each column of a Parquet file, read from its schema alone.
+    """The name of the type of each column of a Parquet file.
+
+    The names are Arrow's, and are read from the schema alone.
 
     Neither statistics nor dictionaries are read, because they hold values of rows. The type of a
     dictionary is that of its values.
@@ -108,7 +112,7 @@ def is_unreadable_type(type_name: str) -> bool:
 
 
 def _type_name_of_values(arrow_type: Any) -> str:
-    """The name of an Arrow type; of a dictionary, that of the type of its values."""
+    """The name of an Arrow type, or of the type of a dictionary's values."""
     values = (
         getattr(arrow_type, "value_type", None)
         if str(arrow_type).startswith("dictionary")
@@ -120,7 +124,10 @@ def _type_name_of_values(arrow_type: Any) -> str:
 def read_columns(
     path: str | Path, names: Iterable[str], form: TextForm = CSV_WITH_HEADER
 ) -> dict[str, RawColumn]:
-    """The cells of the named columns of a file, all at once; see `iter_column_blocks`."""
+    """Read the named columns of a CSV or Parquet file, all rows at once.
+
+    `iter_column_blocks` says how.
+    """
     no_rows = {name: [] for name in names}
     return [no_rows, *iter_column_blocks(path, tuple(no_rows), None, form)][-1]
 
@@ -134,7 +141,9 @@ def iter_column_blocks(
     *,
     skip_blank_lines: bool = False,
 ) -> Iterator[dict[str, RawColumn]]:
-    """The cells of the named columns of a CSV or Parquet file (`.parquet`), some rows at a time.
+    """Read the named columns of a CSV or Parquet file, some rows at a time.
+
+    A Parquet file is one named `.parquet`.
 
     A CSV file is UTF-8 text: a header, then rows of cells, separated by commas or as `form` says.
     It may be packed with gzip (`.gz`), or be the only file of a `.zip`. Cells may be in double
@@ -211,7 +220,10 @@ def iter_column_blocks(
 def _iter_parquet_blocks(
     path: Path, names: tuple[str, ...], max_rows: int | None
 ) -> Iterator[dict[str, RawColumn]]:
-    """The named columns of a Parquet file, in blocks that do not cross its row groups."""
+    """Read the named columns of a Parquet file, some rows at a time.
+
+    No block crosses the row groups of the file.
+    """
     with _open_parquet(path, names) as parquet:
         if max_rows is None:
             table = parquet.read(columns=list(names))
@@ -225,7 +237,7 @@ def _iter_parquet_blocks(
 
 @contextlib.contextmanager
 def _open_lines(path: Path) -> Iterator[BinaryIO]:
-    """The lines of a file, which may be packed.
+    """Open a file, which may be packed, to read its lines.
 
     Raises:
         ValueError: for an archive that is damaged or has several files, also while it is read.
@@ -261,7 +273,7 @@ _ARCHIVE_ERRORS = OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.erro
 
 @contextlib.contextmanager
 def _open_parquet(path: Path, names: tuple[str, ...]) -> Iterator[Any]:
-    """The open Parquet file, which has each of the named columns once.
+    """Open a Parquet file that has each of the named columns exactly once.
 
     Raises:
         ValueError: for a file that is no Parquet, or lacks a column, also while it is read.
@@ -307,7 +319,9 @@ class _Header(NamedTuple):
 
 
 def _read_header(path: Path, file: BinaryIO, names: tuple[str, ...], form: TextForm) -> _Header:
-    """The header of an open file, behind the lines that are skipped, or the stated names.
+    """Read the header of an open file, or take the names that its form states.
+
+    The header stands behind the lines that are skipped.
 
     Raises:
         ValueError: for a header that cannot be read, saying what the file seems to be.
@@ -368,7 +382,7 @@ _OTHER_FORMATS = {
 def _parse_header(
     place: str, line: bytes, names: tuple[str, ...], delimiter: str | None = None
 ) -> _Header:
-    """The header in a line of a file.
+    """Split a line of a file into the names of a header.
 
     Without a `delimiter` it is split by the one of `DELIMITERS` with which it has all `names`, or
     else the most cells.
@@ -417,7 +431,10 @@ def check_header_has_names(
 
 
 def _describe_fault(line: bytes, cells: list[str] | None, width: int) -> str:
-    """What is wrong with a malformed line, in words for its owner alone."""
+    """Describe what is wrong with a malformed line.
+
+    The words are for its owner alone.
+    """
     if cells and len(cells) == width + 1 and not cells[-1]:
         return (
             f"a delimiter at the end, where {width} cells have names; put one at the end of the "
@@ -433,7 +450,7 @@ def _describe_fault(line: bytes, cells: list[str] | None, width: int) -> str:
 
 
 def _split_csv_line(line: bytes, delimiter: str) -> list[str] | None:
-    """The cells of one line; None if it is malformed."""
+    """Split one line of a CSV file into its cells; None if it is malformed."""
     line = line.removesuffix(b"\n").removesuffix(b"\r")
     if b"\0" in line:
         return None

@@ -18,7 +18,7 @@ _FLOATS = (np.float64, np.float32, np.float16)
 
 
 class LabelType(NamedTuple):
-    """What the cells of a column can be, by the type that the column states.
+    """The values that the cells of a column can have, by its stated type.
 
     Attributes:
         name: the type in words.
@@ -33,7 +33,10 @@ class LabelType(NamedTuple):
     high: int = 0
 
     def can_be(self, word: str) -> bool:
-        """Whether a cell of the type may have a word, as `cells.read_word` reads it."""
+        """Whether a cell of the type may have this word.
+
+        The word is as `cells.read_word` reads it.
+        """
         match self.family:
             case "boolean":
                 return word.lower() in ("false", "true")
@@ -62,7 +65,9 @@ _FAMILY_OF_NAME = (
 
 
 def label_type(labels: Any) -> LabelType | None:
-    """The type of the cells of a column; None if it states none of these, as an array of objects.
+    """The type that a column of labels states for its cells, such as a dtype.
+
+    It is None if the column states none, as an array of objects does.
 
     Dates are refused elsewhere (`domains.refuse_undeclared_dates`). The type is public, as the form
     of a table is. `cells` describes what a cell of each type is.
@@ -85,7 +90,10 @@ def label_type(labels: Any) -> LabelType | None:
 
 
 def _type_of_values(labels: Any) -> Any:
-    """The type that a column states; of a dictionary or of categories, that of their values."""
+    """The type that a column states for its values.
+
+    Of a dictionary or of categories it is that of their values.
+    """
     if isinstance(labels, array.array):
         return np.dtype("U1" if labels.typecode in "uw" else labels.typecode)
     if isinstance(labels, memoryview):
@@ -101,7 +109,7 @@ _MEMORY_FORMATS = frozenset("?bBhHiIlLqQfd")
 
 
 def _type_of_family(name: str, family: str, *, is_signed: bool, bits: int) -> LabelType:
-    """The type of a family, with its whole numbers."""
+    """Make a type of labels of a family, with the range of its whole numbers."""
     if family != "whole":
         return LabelType(name, family)
     largest = 2 ** (bits - is_signed) - 1
@@ -115,7 +123,9 @@ def check_classes_can_occur(
     other: str | None = None,
     are_two: bool,
 ) -> None:
-    """Refuse classes that labels of their type cannot hold: their rows would all be absent.
+    """Refuse declared classes that labels of their type cannot hold.
+
+    The rows of such a class would all be absent.
 
     Only the type that the labels state is read, and no label. What states no type is not refused.
 

@@ -62,7 +62,9 @@ class WeightColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A column of ids, which state whose each row is, and the public limit on the rows of one user.
+    """A column of ids of users, and the public limit on the rows of one user.
+
+    The ids state whose each row is.
 
     Ids are compared as words (`cells.read_word`), so " 7 ", 7 and 7.0 are one. A row whose id is
     missing is absent, as is one beyond the first `max_rows` of its user.
@@ -83,12 +85,14 @@ class UserColumn(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         check_boolean("ignore_case", self.ignore_case)
 
     def new_row_limiter(self) -> "RowLimiter":
-        """A limiter of the rows of each user that has seen no row yet."""
+        """A new limiter of the rows of each user, which has seen no row yet."""
         return RowLimiter(self.max_rows)
 
 
 class RowLimiter:
-    """Admits the first rows of each user, over all calls of `admit_rows`.
+    """Admits the first rows of each user, up to a limit.
+
+    It counts the rows over all calls of `admit_rows`.
 
     The rows of one user keep their order whatever other rows there are, so which of them are
     admitted follows from them alone (docs/privacy.md, U1). The limiter keeps a count for each id,
@@ -100,7 +104,7 @@ class RowLimiter:
         self._num_admitted: dict[bytes | None, int] = {None: max_rows}  # no row without an id
 
     def admit_rows(self, ids: np.ndarray, present: Bool[np.ndarray, "n"]) -> Bool[np.ndarray, "n"]:
-        """bool[n]: which of the next rows count: those present, within the limit of their user.
+        """bool[n]: which of the next rows are present and within the limit of their user.
 
         Args:
             ids: object[n], as `cells.hash_ids` returns them.
@@ -116,7 +120,9 @@ class RowLimiter:
 
 
 class RowLabels(NamedTuple):
-    """The labels and weights of rows, as `dpbt.Table` holds them; private.
+    """The targets, presence and weights of rows; private.
+
+    `dpbt.Table` holds them in this form.
 
     Attributes:
         target: bool[N], u8[N] or f32[N]: the class, or the position in the range; 0 if absent.
@@ -132,7 +138,7 @@ class RowLabels(NamedTuple):
 
 
 class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The label's column, and what it may hold: two classes, several classes, or a number.
+    """The declared label: its column, and its classes or the range of a number.
 
     Two classes have the words `positive` and `negative`, which are stored as `cells.declared_word`
     reads them. Several classes and numbers have a `target`.
@@ -207,7 +213,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         ignore_case: bool = False,
         ignore_label_case: bool = False,
     ) -> Self:
-        """The label that `LabelOptions` declare, of columns without names.
+        """Make the label that `LabelOptions` declare.
+
+        Its columns have no names.
 
         Raises:
             ValueError: as `dpbt.table`.
@@ -230,9 +238,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def classes(self) -> tuple[Any, ...] | None:
-        """The words of the classes in the order of scores, of two the negative one first.
+        """The classes in the order of scores, by their words; None for a number.
 
-        None for a number.
+        Of two classes the negative one is first.
         """
         if self.target is None:
             words: Any = self.negative, self.positive
@@ -241,7 +249,10 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def spellings_of_classes(self) -> list[tuple[str, ...]]:
-        """The words that are read as each class, its name first; empty for a number."""
+        """The words that are read as each class; empty for a number.
+
+        The name of the class is the first of them.
+        """
         if isinstance(self.target, Nominal):
             return self.target.words_by_bin
         if self.target is not None:
@@ -267,7 +278,10 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of the columns beside the attributes: of the label, of weights, of users."""
+        """The names of the columns of the label, of weights and of users.
+
+        These are the columns beside the attributes.
+        """
         declared = (self.weight, self.user)
         return (self.column, *(column.column for column in declared if column is not None))
 
@@ -279,7 +293,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
         sample_weight: RawColumn | None = None,
         class_weight: Mapping[Any, float] | None = None,
     ) -> RowLabels:
-        """The target, presence and weight of each row, each row read on its own.
+        """Read the target, presence and weight of each row.
+
+        Each row is read on its own:
 
         - The target of a class is its index in `Nominal.values`. A label that is not listed counts
           as the class `Nominal.other`; without one the row is absent.
@@ -339,7 +355,9 @@ class Label(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaul
             return RowLabels(target, present, weight.astype(np.float32))
 
     def read_user_ids(self, users: RawColumn | None, num_rows: int) -> np.ndarray | None:
-        """object[N]: the id of each row's user (`cells.hash_ids`); None without users.
+        """object[N]: a hash of the id of each row's user; None without users.
+
+        `cells.hash_ids` hashes the ids.
 
         Raises:
             ValueError: for ids without a declared limit or a limit without ids, for a value that is
@@ -381,7 +399,7 @@ class LabelOptions(TypedDict, total=False):
 def _class_weights_relative_to_largest(
     names: tuple[Any, ...] | None, class_weight: Mapping[Any, float]
 ) -> Float64[np.ndarray, "K"]:
-    """f64[K]: the weights of classes in units of the largest.
+    """f64[K]: the weights of classes, in units of the largest.
 
     Raises:
         ValueError: unless each class has a positive and finite weight.
@@ -415,7 +433,11 @@ def _class_weights_relative_to_largest(
 
 
 def _cells_of_length(name: str, values: RawColumn, num_rows: int) -> ColumnCells:
-    """The cells of labels, weights or ids; ValueError unless it is a column of `num_rows` cells."""
+    """The cells of a column of labels, weights or ids of the expected length.
+
+    Raises:
+        ValueError: unless it is a column of `num_rows` cells.
+    """
     refuse_undeclared_dates(name, values, None)
     cells = column_cells(values, f"{name}: ")
     if len(cells) != num_rows:

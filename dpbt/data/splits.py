@@ -16,7 +16,7 @@ from dpbt.types import MAX_BINS, MAX_ROWS, AnyArray, Array, Splits, Table, descr
 
 
 def as_device_array(name: str, value: object) -> Array:
-    """`value` as a device array.
+    """Convert `value`, an array of numbers or Booleans, to a device array.
 
     Raises:
         ValueError: as `as_array`.
@@ -25,7 +25,9 @@ def as_device_array(name: str, value: object) -> Array:
 
 
 def as_array(name: str, value: object) -> AnyArray:
-    """`value` as an array of NumPy or of JAX. Such an array is returned as it is.
+    """Convert `value` to an array of NumPy or JAX, of numbers or Booleans.
+
+    Such an array is returned as it is.
 
     Raises:
         ValueError: naming the argument, unless it is an array of numbers or Booleans. The error
@@ -45,7 +47,10 @@ def as_array(name: str, value: object) -> AnyArray:
 
 
 def satisfied_rows_by_split(table: Table) -> Bool[Array, "S N"]:
-    """bool[S, N]: whether row n satisfies split s; the transpose of `satisfied_splits`."""
+    """bool[S, N]: whether row n satisfies split s.
+
+    It is the transpose of `satisfied_splits`.
+    """
     splits = _required_splits(table)
     bin = jnp.asarray(table.bins).T[jnp.asarray(splits.feature)]
     low, high = (jnp.asarray(bound)[:, None] for bound in (splits.low, splits.high))
@@ -75,7 +80,11 @@ def attribute_positions(table: Table) -> Float32[Array, "N A"]:
 
 
 def _required_splits(table: Table) -> Splits:
-    """The splits of a table; ValueError if it has none."""
+    """The splits of a table, which must have them.
+
+    Raises:
+        ValueError: if the table has none.
+    """
     if table.splits is None:
         raise ValueError("the table has no splits")
     return table.splits
@@ -84,7 +93,9 @@ def _required_splits(table: Table) -> Splits:
 def table_of_splits(
     splits: Bool[AnyArray, "N S"], target: Bool[AnyArray, "N"], present: Bool[AnyArray, "N"]
 ) -> Table:
-    """A table of rows that are stated as Boolean splits. Each split is a feature of bins 0 and 1.
+    """Make a table of rows that are stated as Boolean splits.
+
+    Each split is a feature of bins 0 and 1.
 
     Args:
         splits: bool[N, S], an array.
@@ -103,7 +114,11 @@ def table_of_splits(
 
 
 def _as_boolean_array(name: str, value: AnyArray, *, rank: int) -> Array:
-    """`value` as a device array; ValueError unless it is an array of Booleans of this rank."""
+    """Convert `value` to a device array of Booleans of this rank.
+
+    Raises:
+        ValueError: unless it is one.
+    """
     array = as_device_array(name, value)
     if array.dtype != bool or array.ndim != rank:
         raise ValueError(
@@ -113,7 +128,7 @@ def _as_boolean_array(name: str, value: AnyArray, *, rank: int) -> Array:
 
 
 def absent_row_table() -> Table:
-    """A table of one absent row and one split."""
+    """Make a table of one absent row and one split."""
     absent = np.zeros(1, bool)
     return table_of_splits(absent[:, None], absent, absent)
 
@@ -152,7 +167,7 @@ def check_bins_and_splits(table: Table) -> None:
 
 
 def _check_split_arrays(splits: Splits) -> None:
-    """Refuse splits whose arrays have other dtypes than declared, or lengths that do not match."""
+    """Refuse splits whose arrays have wrong dtypes, or lengths that do not match."""
     count = np.shape(splits.feature)[:1]
     attributes = np.shape(splits.attribute)[:1]
     expected = {
@@ -178,7 +193,7 @@ def _check_split_arrays(splits: Splits) -> None:
 
 
 def _check_split_values(splits: Splits, *, num_features: int) -> None:
-    """Refuse splits of features that the table does not have, and splits that allow none."""
+    """Refuse splits of features that are not there, and splits that allow none."""
     for field in ("feature", "attribute"):
         features = np.asarray(getattr(splits, field))
         if features.min() < 0 or features.max() >= num_features:

@@ -37,7 +37,9 @@ _BYTES_OF_FIT = 4
 def check_table_fits_memory(
     domain: Domain, capacity: int, memory: float, *, exact: bool = False
 ) -> None:
-    """Refuse a public bound on the rows whose table would not fit into memory.
+    """Refuse a capacity whose table would not fit into memory.
+
+    The capacity is the public bound on the number of rows.
 
     A table has room for as many rows as its bound, so that its size tells nothing of their number.
     So it may be far larger than the rows that are there. The check reads the bound and no row.
@@ -82,7 +84,9 @@ def table(
     exact: bool = False,
     memory: float = DEFAULT_MEMORY_BYTES,
 ) -> Table:
-    """The table of raw rows: each row of it is a function of one raw row alone.
+    """Encode raw rows and their labels as a table that learners read.
+
+    Each row of the table is a function of one raw row alone.
 
     The two classes are declared, never read off the labels. A row is present if its label is one of
     them, and absent otherwise. So labels that are words or numbers need `negative` and `positive`:
@@ -197,7 +201,10 @@ def table(
 
 
 def _add_absent_rows(table: Table, count: int) -> Table:
-    """The table with `count` absent rows at its end, on the device; its rows may be on the host."""
+    """Add `count` absent rows to the end of a table, on the device.
+
+    The rows of the given table may be on the host.
+    """
     arrays = {}
     for name in ("bins", "target", "present", "weight"):
         if getattr(table, name) is not None:
@@ -208,7 +215,9 @@ def _add_absent_rows(table: Table, count: int) -> Table:
 
 
 def select_rows(table: Table, rows: Bool[AnyArray, "N"] | Int[AnyArray, "M"]) -> Table:
-    """The table of some of the rows, in the order of `rows`, with the same splits.
+    """The table of some of the rows, by a mask or by their indices.
+
+    The rows are in the order of `rows`, and the splits stay the same.
 
     Args:
         table: a table of N rows.
@@ -241,7 +250,9 @@ ArrayTree = TypeVar("ArrayTree")
 
 
 def round_up_to_bucket(count: int) -> int:
-    """The smallest size that is at least `count`, with four sizes in each octave.
+    """The smallest bucket size that is at least `count`.
+
+    There are four sizes in each octave.
 
     The sizes are 1 to 8, then 10, 12, 14, 16, 20 and so on: at most a quarter more than `count`.
     """
@@ -255,14 +266,17 @@ def padded_num_rows(rows: int) -> int:
 
 
 def pad_rows_to_bucket(table: Table) -> Table:
-    """The table with absent rows added, up to the size that programs are compiled for."""
+    """Add absent rows to a table, up to the next size that programs are compiled for."""
     rows = table.bins.shape[0]
     padding = padded_num_rows(rows) - rows
     return _add_absent_rows(table, padding) if padding > 0 else table
 
 
 def first_entries_of_arrays(tree: ArrayTree, count: int) -> ArrayTree:
-    """The first `count` entries on the leading axis of every array. It compiles no program."""
+    """Take the first `count` entries on the leading axis of every array of a tree.
+
+    It compiles no program.
+    """
     return jax.tree.map(
         lambda a: a if a.shape[0] <= count else jax.device_put(np.asarray(a)[:count]), tree
     )

@@ -56,7 +56,9 @@ def leaf_boxes_of_tree(
     bins_going_right: Bool[np.ndarray, "_ bins"],
     leaf_values: Float[np.ndarray, "_"],
 ) -> LeafBoxes:
-    """The leaves of a complete tree as boxes of bins, without those that no row can reach.
+    """The leaves of a complete tree as boxes of bins.
+
+    Leaves that no row can reach are left out.
 
     Args:
         feature_of_node: i[2^D - 1], the feature that each node reads, in heap order.
@@ -109,7 +111,10 @@ def describe_trees_as_rules(
     columns, inner = list(domain.items()), leaf_values.shape[1] - 1
 
     def branch(tree: int, node: int, possible: tuple[frozenset[int], ...]) -> list[str]:
-        """The lines of a node; `possible` are the bins of each feature that its rows may have."""
+        """The lines of text of a node and of all nodes below it.
+
+        `possible` are the bins of each feature that its rows may have.
+        """
         if node >= inner:
             return [
                 leaf_format.format(round(float(leaf_values[tree, node - inner]), DIGITS) + 0.0)

@@ -12,7 +12,7 @@ from dpbt.public_types import MAX_BINS, Splits
 
 
 class Graph:
-    """Nodes and constants of a graph that is being built."""
+    """An ONNX graph that is being built: its nodes and its constants."""
 
     def __init__(self, onnx: Any):
         self.onnx = onnx
@@ -20,7 +20,10 @@ class Graph:
         self.constants: list[Any] = []
 
     def add_constant(self, value: Any, dtype: Any = None) -> Value:
-        """Add a constant array to the graph; without a dtype it keeps that of NumPy."""
+        """Add a constant array to the graph, and return it as a value of the graph.
+
+        Without a dtype it keeps that of NumPy.
+        """
         name = f"c{len(self.constants)}"
         array = np.asarray(value, dtype)
         self.constants.append(self.onnx.numpy_helper.from_array(array, name))
@@ -41,10 +44,14 @@ class Graph:
         self.nodes.append(self.onnx.helper.make_node(operator, names, [name], **attributes))
         return Value(self, name)
 
-    def look_up_bins(
+    def look_up_entries_of_bins(
         self, rows: Value, features: np.ndarray, table_of_feature: np.ndarray
     ) -> Value:
-        """[N, S]: look up each row's bin of feature [S] in its row of table [S, MAX_BINS]."""
+        """[N, S]: look up the entry of each row's bin in a table of entries by bin, for S features.
+
+        `features` [S] are the features whose bins are read, and `table_of_feature` [S, MAX_BINS]
+        has their entries.
+        """
         bins = self.add_node("Gather", rows.cast("INT64"), features.astype(np.int64), axis=1)
         first = MAX_BINS * np.arange(len(features), dtype=np.int64)[None]
         return self.add_constant(table_of_feature.reshape(-1)).gather(bins + first)
@@ -57,7 +64,7 @@ class Graph:
         if splits is None:
             return rows
         attribute, position = (np.asarray(field) for field in splits[3:5])
-        return self.look_up_bins(rows, attribute, position.astype(np.float32))
+        return self.look_up_entries_of_bins(rows, attribute, position.astype(np.float32))
 
     def leaf_values_by_descent(
         self,
@@ -65,7 +72,9 @@ class Graph:
         leaf_values: Float32[np.ndarray, "k _"],
         goes_right: Callable[[Value], Value],
     ) -> Value:
-        """f32[N, k]: route each row down k trees in heap order, and gather its leaves' values.
+        """f32[N, k]: route each row down k trees, and gather the values of its leaves.
+
+        Nodes are in heap order.
 
         Args:
             rows: a value with the axis of rows and another one.
@@ -88,7 +97,7 @@ class Graph:
 
 
 class Value:
-    """A value of a graph, by its name."""
+    """A value of an ONNX graph, by its name, with operators that add nodes."""
 
     def __init__(self, graph: Graph, name: str):
         self.graph, self.name = graph, name
@@ -110,7 +119,7 @@ class Value:
         return self.graph.add_node("Cast", self, to=getattr(self.graph.onnx.TensorProto, onnx_type))
 
     def gather(self, indices: Value) -> Value:
-        """The entries of the value at indices along its first axis."""
+        """Take the entries of the value at the indices along its first axis."""
         return self.graph.add_node("Gather", self, indices)
 
     def sum(self, axis: int = 1, keeps_axis: bool = False) -> Value:

@@ -19,5 +19,8 @@ KINDS = {kind.name: kind for kind in (TREES, OBLIVIOUS, SHAPES, TREE_GROUPS, HAL
 
 
 def files_can_hold_kind(kind: HypothesisKind) -> bool:
-    """Whether model files can hold a kind: it is in `KINDS`, whatever it trains with."""
+    """Whether model files can hold hypotheses of a kind.
+
+    They can if the kind is in `KINDS`, whatever it trains with.
+    """
     return KINDS.get(kind.name) == dataclasses.replace(kind, training=None)

@@ -14,7 +14,7 @@ from dpbt.types import Array
 def materialize_once(
     compute: Callable[[], Array], *, round_index: Int32[types.AnyArray, ""]
 ) -> Array:
-    """Compute an array once in a round and keep it in memory, instead of once for each reader.
+    """Compute an array once in a round, and keep compilers from computing it anew for each reader.
 
     The array is computed in a branch on the index of the round, which compilers cannot know, so
     they cannot work it out anew wherever it is read. Without the branch every level of a tree would

@@ -22,7 +22,10 @@ Hypotheses = Any
 
 
 class EncodedRows(NamedTuple):
-    """Encoded rows: u8[N, F] bins and what is asked of them, or f32[N, F] numbers alone."""
+    """Encoded rows of a table: bins with the splits that are asked of them, or numbers alone.
+
+    Bins are u8[N, F] and numbers are f32[N, F].
+    """
 
     bins: Any
     splits: Splits | None
@@ -43,7 +46,7 @@ class EncodedRows(NamedTuple):
 
 
 class LeafBoxes(NamedTuple):
-    """The L leaves of a tree, each as a product over the D conditions on its path.
+    """The L leaves of a tree as boxes: each is a product over the D conditions on its path.
 
     A row is in a leaf if each condition lets its bin of that feature through. No feature has two
     conditions on one path, but for conditions that let all bins through.
@@ -68,7 +71,9 @@ class LeafBoxes(NamedTuple):
 
 
 def check_indices_in_range(name: str, indices: Any, first: int, end: int) -> None:
-    """Refuse indices outside first..end - 1, with which a model would read beyond its arrays.
+    """Refuse indices outside of first..end - 1.
+
+    With these a model would read beyond its arrays.
 
     Raises:
         ValueError: with the name of the indices, their range and the least and largest of them.
@@ -85,7 +90,10 @@ DIGITS = 4
 
 
 def describe_bins_as_condition(name: str, column: Column, bin_mask: np.ndarray) -> str:
-    """Describe the bins of a mask by a condition, such as "age > 37.5" or "job in {a, b}"."""
+    """Describe the bins of a mask as a condition on their column, such as "age > 37.5".
+
+    A column without an order is described as "job in {a, b}".
+    """
     splits = column.splits(name)
     bins = np.flatnonzero(bin_mask[: column.n_bins]).tolist()
     names = column.values if isinstance(column, Nominal) else ()
@@ -137,5 +145,5 @@ def model_heading_and_score_scale(
 
 
 def indent_lines(lines: list[str]) -> list[str]:
-    """The lines, each indented by two spaces."""
+    """Indent each line by two spaces."""
     return [f"  {line}" for line in lines]

@@ -51,7 +51,7 @@ ROW_IS_SHOWN = (
 
 @dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
 class Contributions:
-    """What the columns of N rows add to their scores.
+    """The amounts that the columns of N rows add to their scores.
 
     `base` plus the sum of `values` over entries is the score of a row, up to rounding.
 
@@ -86,13 +86,13 @@ class Contributions:
     __repr__ = redacted_repr
 
     def with_classes(self, classes: Sequence[Any]) -> "Contributions":
-        """The same with names of the classes, which a model may not have."""
+        """A copy with names of the classes, which a model may not have."""
         is_of_two = self.values.ndim == 2
         unit = f"score of {classes[1]}" if is_of_two else self.unit
         return dataclasses.replace(self, classes=tuple(classes), unit=unit)
 
     def of_row(self, row: int = 0, class_: Any = None) -> "RowContributions":
-        """What the columns add to one score of one row, the largest first.
+        """The contributions to one score of one row, the largest first.
 
         Args:
             row: the number of the row, from 0.
@@ -135,7 +135,7 @@ class Contributions:
         )
 
     def _bin_words_of_row(self, row: int, columns: tuple[str, ...]) -> str:
-        """The words for the bins of a row in one column or in two."""
+        """The words for the bins of a row in one column, or in two."""
         names = list(self.domain)
         words = []
         for name in columns:
@@ -146,7 +146,9 @@ class Contributions:
 
 
 class RowContributions(NamedTuple):
-    """What the columns add to one score of one row, the largest first; `print` it.
+    """The amounts that the columns add to one score of one row, the largest first.
+
+    `print` shows them.
 
     Attributes:
         names: the column of each entry, or the two columns of a pair.
@@ -167,11 +169,11 @@ class RowContributions(NamedTuple):
     unit: str
 
     def _repr_html_(self) -> str:
-        """The text, with its lines."""
+        """The printed text as HTML, with its lines."""
         return PreformattedText(self)._repr_html_()
 
     def __str__(self) -> str:
-        """A line for the score, and one for each entry that adds anything."""
+        """A table in text: a line for the score, and one for each entry that adds anything."""
         digits = _num_decimals_shown(self)
         is_shown = np.round(self.values, digits) != 0
         shown = [entry for entry in range(len(self.names)) if is_shown[entry]]
@@ -199,13 +201,19 @@ class RowContributions(NamedTuple):
 
 
 def _num_decimals_shown(row: RowContributions) -> int:
-    """The decimals that are shown: three digits of the largest number, and at least two."""
+    """The number of decimals that are shown of all numbers of a row.
+
+    They give three digits of the largest number, and are at least two.
+    """
     largest = max(float(np.abs(row.values).max(initial=0)), abs(row.base), 1e-9)
     return min(max(2 - math.floor(math.log10(largest)), 2), 9)
 
 
 def _describe_bin(column: Any, bin: int) -> str:
-    """The words for one bin; of a number its interval."""
+    """The words for the cells of one bin of a column.
+
+    Of a number they are its interval.
+    """
     if bin >= column.n_bins:
         return f"bin {bin}"
     words = column.describe_bins([bin])
@@ -220,7 +228,9 @@ def _describe_bin(column: Any, bin: int) -> str:
 def contributions_of_rows(
     model: Any, rows: Any, domain: Domain, background: Mapping[str, Any] | None
 ) -> Contributions:
-    """What the columns of encoded rows add to their scores, as `Model.contributions`.
+    """The amounts that each column adds to the scores of encoded rows: their Shapley values.
+
+    `Model.contributions` describes them.
 
     Args:
         model: a `Model`.
@@ -237,10 +247,10 @@ def contributions_of_rows(
     shares = _background_shares(domain, background)
     intercept = np.asarray(model.intercept, np.float64)
     if kind is SHAPES:
-        game = _contributions_of_shapes(model.host_hypotheses(), bins, domain, shares)
+        game = _contributions_of_shapes(model.host_hypotheses_of_run_rounds(), bins, domain, shares)
     elif kind.leaf_boxes is not None:
         num_bins = max(bins.max(initial=0) + 1, *(column.n_bins for column in domain.values()))
-        trees = kind.leaf_boxes(model.host_hypotheses(), model.splits, int(num_bins))
+        trees = kind.leaf_boxes(model.host_hypotheses_of_run_rounds(), model.splits, int(num_bins))
         shares = shares[:, :num_bins]
         game = _contributions_of_trees(trees, bins, domain, shares, intercept.shape)
     else:
@@ -276,7 +286,9 @@ def contributions_of_rows(
 def _background_shares(
     domain: Domain, background: Mapping[str, Any] | None
 ) -> Float64[np.ndarray, "F MAX_BINS"]:
-    """f64[F, MAX_BINS]: the share of each bin; the same for all bins of a column by default.
+    """f64[F, MAX_BINS]: the share of each bin of each column in the background.
+
+    By default it is the same for all bins of a column.
 
     Raises:
         ValueError: for a column that the domain does not have, and for anything but a number of at
@@ -301,7 +313,7 @@ def _background_shares(
 
 
 class _ContributionsToScores(NamedTuple):
-    """What columns add to scores, in the units of scores and without the intercept.
+    """The contributions of columns in the units of scores, without the intercept.
 
     The attributes are those of `Contributions`.
     """
@@ -318,7 +330,9 @@ class _ContributionsToScores(NamedTuple):
 def _contributions_of_shapes(
     shapes: ShapeFunctions, bins: np.ndarray, domain: Domain, shares: np.ndarray
 ) -> _ContributionsToScores:
-    """The contributions of curves, and of tables of pairs as entries of their own.
+    """The contributions of curves, and of tables of pairs, to scores.
+
+    A pair is an entry of its own.
 
     The noise of a value is that of its bin less the mean over bins, as if bins were independent.
     """
@@ -366,7 +380,7 @@ def _contributions_of_trees(
     shares: np.ndarray,
     score_axes: tuple[int, ...],
 ) -> _ContributionsToScores:
-    """The contributions of a sum of trees.
+    """The contributions of columns to the sum of the scores of trees.
 
     Args:
         trees: their leaves as boxes.
@@ -394,7 +408,7 @@ def _contributions_of_trees(
         is_noise_known &= noise is not None
         for first in range(0, len(representatives), chunk_size):
             chunk = slice(first, first + chunk_size)
-            weights = _leaf_weights(tree, bins[representatives[chunk]], share)
+            weights = _shapley_weights_of_leaves(tree, bins[representatives[chunk]], share)
             for place, feature in enumerate(features):
                 by_leaf = np.where(tree.feature == feature, weights, 0).sum(axis=2)
                 of_distinct[chunk, place] = by_leaf @ leaf_values.T
@@ -414,7 +428,7 @@ def _contributions_of_trees(
 
 
 class _DistinctRows(NamedTuple):
-    """The rows that a tree can tell apart.
+    """One row of each kind that a tree can tell apart, and the kind of each row.
 
     Attributes:
         representatives: i[n], the number of one row of each kind.
@@ -426,7 +440,10 @@ class _DistinctRows(NamedTuple):
 
 
 def _rows_distinct_to_tree(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
-    """The rows that a tree can tell apart, as far as it says how."""
+    """Group rows that a tree cannot tell apart.
+
+    Each row is a kind of its own if the tree does not say how it groups them.
+    """
     if tree.leaf_part is None:
         return _DistinctRows(np.arange(len(bins)), np.arange(len(bins)))
     leaf = np.zeros(len(bins), np.int64)
@@ -436,10 +453,10 @@ def _rows_distinct_to_tree(tree: LeafBoxes, bins: np.ndarray) -> _DistinctRows:
     return _DistinctRows(representatives, row_to_result.ravel())
 
 
-def _leaf_weights(
+def _shapley_weights_of_leaves(
     tree: LeafBoxes, bins: np.ndarray, share: Float64[np.ndarray, "L D"]
 ) -> Float64[np.ndarray, "n L D"]:
-    """f64[n, L, D]: how much of each leaf's value counts for the column of each condition.
+    """f64[n, L, D]: the share of each leaf's value that counts for the column of each condition.
 
     This is the integral of the module's docstring.
 
@@ -480,7 +497,7 @@ class _Quadrature(NamedTuple):
 
 @functools.cache
 def _gauss_quadrature(depth: int) -> _Quadrature:
-    """The rule that is exact for products of at most `depth` linear factors."""
+    """The quadrature on [0, 1] that is exact for products of at most `depth` linear factors."""
     nodes, weights = np.polynomial.legendre.leggauss(max((depth + 1) // 2, 1))
     return _Quadrature(nodes=(nodes + 1) / 2, weights=weights / 2)
 
@@ -488,7 +505,10 @@ def _gauss_quadrature(depth: int) -> _Quadrature:
 def _variances_of_contributions(
     weights: Float64[np.ndarray, "n K L"], correlation: float
 ) -> Float64[np.ndarray, "n K"]:
-    """f64[n, K]: w^T R w, where leaves that differ in b bits are correlated by correlation^b."""
+    """f64[n, K]: the variances w^T R w of weighted sums of noisy leaves.
+
+    Leaves that differ in b bits are correlated by correlation^b.
+    """
     num_leaves = weights.shape[-1]
     if not correlation:
         return np.sum(weights**2, axis=-1)

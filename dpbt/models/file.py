@@ -34,15 +34,17 @@ if TYPE_CHECKING:
     from dpbt.types import Recipe
 
 PROBABILITIES: dict[str, Callable[[AnyArray], AnyArray]] = {
-    "matsushita": arithmetic.matsushita_probability,
-    "log": arithmetic.log_probability,
-    "square": arithmetic.square_probability,
+    "matsushita": arithmetic.matsushita_loss_probability,
+    "log": arithmetic.log_loss_probability,
+    "square": arithmetic.square_loss_probability,
 }
 """By the name of a loss in files, the function from scores f32[N] to probabilities f32[N]."""
 
 
 class AuthorLoss(msgspec.Struct, frozen=True):
-    """A loss that is none of dpbt's, which a model was boosted with. A file holds these words.
+    """The name and the alpha of a loss that is none of dpbt's, with which a model was boosted.
+
+    A file holds these words.
 
     Attributes:
         name: `ProperLoss.name`.
@@ -54,7 +56,7 @@ class AuthorLoss(msgspec.Struct, frozen=True):
 
 
 class PublicFacts(NamedTuple):
-    """The public facts of a model besides its arrays.
+    """The public facts of a model besides its arrays, such as domain and ledger.
 
     The last eight, but for `own_loss`, are those of a saved model.
 
@@ -98,8 +100,8 @@ class PublicFacts(NamedTuple):
 
 
 def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
-    """The public facts of the models of a recipe."""
-    kind = _kind_of_models(recipe.learner.kind)
+    """The public facts of the models that a recipe fits."""
+    kind = _kind_for_prediction(recipe.learner.kind)
     target = recipe.target
     source = _probability_source(recipe, kind)
     return PublicFacts(
@@ -114,8 +116,10 @@ def public_facts_of_recipe(recipe: "Recipe") -> PublicFacts:
 
 
 @functools.cache
-def _kind_of_models(kind: HypothesisKind) -> HypothesisKind:
-    """The kind of hypotheses that a model predicts with, which needs no training.
+def _kind_for_prediction(kind: HypothesisKind) -> HypothesisKind:
+    """The kind of hypotheses that a model predicts with.
+
+    It needs no training.
 
     A kind of the library is that of `KINDS`. A kind of an author has no file and no description,
     and its rows are laid out as they are for training.
@@ -149,7 +153,7 @@ class _ProbabilitySource(NamedTuple):
 
 
 def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilitySource:
-    """The source of the probabilities of the models of a recipe."""
+    """The source of the probabilities of a recipe's models, or why there is none."""
     if isinstance(recipe.target, Nominal):
         return _ProbabilitySource("softmax", None)
     if isinstance(recipe.target, Numeric):
@@ -180,7 +184,7 @@ def _probability_source(recipe: "Recipe", kind: HypothesisKind) -> _ProbabilityS
 
 
 def with_probabilities_of_loss(about: PublicFacts, loss: Any) -> PublicFacts:
-    """The facts of a loaded model, with the probabilities of the loss that it was boosted with.
+    """Add probabilities to the facts of a loaded model, by the loss it was boosted with.
 
     Args:
         about: the facts in the file.
@@ -209,7 +213,9 @@ def with_probabilities_of_loss(about: PublicFacts, loss: Any) -> PublicFacts:
 
 
 def probabilities_of_scores(about: Any, scores: AnyArray) -> Float32[AnyArray, "..."]:
-    """f32[...]: the probability of the positive class by scores; f32[N, K] with several classes.
+    """f32[...]: the probability of the positive class by scores.
+
+    With several classes it is f32[N, K], the probability of each.
 
     Args:
         about: the `PublicFacts` of a model whose hypotheses state scores.
@@ -223,7 +229,7 @@ def probabilities_of_scores(about: Any, scores: AnyArray) -> Float32[AnyArray, "
     if callable(about.probability):
         return about.probability(scores)
     if about.probability == "softmax":
-        return arithmetic.softmax(scores.T).T
+        return arithmetic.softmax_in_bits(scores.T).T
     return PROBABILITIES[about.probability](scores)
 
 
@@ -244,7 +250,9 @@ _SPLIT_DTYPES = {
 
 
 class _Array(msgspec.Struct):
-    """An array as bytes in base64: little-endian numbers of 32 bits, the last axis fastest.
+    """An array as bytes in base64.
+
+    They are little-endian numbers of 32 bits, the last axis fastest.
 
     Bins are bytes, and deviations of noise have 16 bits. Eight Booleans are one byte, the first of
     them its highest bit.
@@ -258,7 +266,7 @@ _Arrays = dict[str, _Array]
 
 
 class _File(msgspec.Struct, omit_defaults=True):
-    """The content of a file: the public facts of a model, the rows that it reads, and its arrays.
+    """The content of a model's file: public facts, the form of rows, and arrays.
 
     The model reads the columns of a domain, or bins with the splits that the file holds, or
     numbers. The arrays are the intercept, and those of its kind of hypotheses.
@@ -307,7 +315,9 @@ _INTERCEPT_DTYPES = {"intercept": "float32"}
 def write_model(
     path: Path, model: Any, domain: Domain | None, classes: Sequence[Any] | None
 ) -> None:
-    """Write the file of a model, whole or not at all.
+    """Write a model to a file.
+
+    The file is written whole or not at all.
 
     Args:
         path: the file.
@@ -321,12 +331,17 @@ def write_model(
     """
     if path.is_dir():
         raise ValueError(f"{path}: a folder, where the file of a model was expected")
-    text = encode_model(model, domain, classes)
+    text = encode_model_as_ascii_json(model, domain, classes)
     write_atomically(path, lambda part: part.write_bytes(text))
 
 
-def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | None) -> bytes:
-    """The text of the file of a model, in ASCII; arguments and errors as `write_model`."""
+def encode_model_as_ascii_json(
+    model: Any, domain: Domain | None, classes: Sequence[Any] | None
+) -> bytes:
+    """The text of the file of a model: JSON, as bytes in ASCII.
+
+    Arguments and errors are those of `write_model`.
+    """
     about = model.about
     kind = about.kind
     if not kind.arrays or kind.make is None or kind.check_arrays is None:  # `load` needs all three
@@ -370,7 +385,9 @@ def encode_model(model: Any, domain: Domain | None, classes: Sequence[Any] | Non
 
 
 def _domain_to_save(model: Any, domain: Domain | None) -> Domain | None:
-    """The domain that the file of a model holds: the argument of `save`, or else the model's own.
+    """The domain that the file of a model holds.
+
+    It is the argument of `save`, or else the model's own.
 
     Names of columns become their texts, which `check_domain` found to differ. The domain is None if
     neither is there, and if the splits of the model are not those of its own domain, as after an
@@ -381,17 +398,17 @@ def _domain_to_save(model: Any, domain: Domain | None) -> Domain | None:
     """
     if domain is None:
         saved = model.about.domain
-        if saved is None or not _fits_model(saved, model):
+        if saved is None or not _has_columns_and_splits_of_model(saved, model):
             return None
         return {str(name): kind for name, kind in saved.items()}
     domains.check_domain(domain)
     domains.check_same_domain(domain, model.domain, "the given domain", "the model")
-    if not _fits_model(domain, model):
+    if not _has_columns_and_splits_of_model(domain, model):
         raise ValueError("the model was trained with other splits than the domain asks")
     return {str(name): kind for name, kind in domain.items()}
 
 
-def _fits_model(domain: Domain, model: Any) -> bool:
+def _has_columns_and_splits_of_model(domain: Domain, model: Any) -> bool:
     """Whether the features and splits of a domain are those of a model."""
     splits = domains.splits(domain)
     if model.splits is None:
@@ -400,12 +417,15 @@ def _fits_model(domain: Domain, model: Any) -> bool:
 
 
 def _array_dtypes(kind: HypothesisKind) -> dict[str, str]:
-    """The dtypes of all arrays of a kind, by name; the optional ones are last."""
+    """The dtype of each array of a kind of hypotheses, by its name.
+
+    The optional ones are last.
+    """
     return dict((*kind.arrays, *kind.optional_arrays))
 
 
 def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Arrays:
-    """Arrays in the form of a file, bit for bit.
+    """Pack arrays in the form of a file, bit for bit.
 
     Raises:
         ValueError: naming an array that holds an infinite number or NaN.
@@ -425,12 +445,15 @@ def _pack_arrays(arrays: Mapping[str, Any], dtypes: Mapping[str, str]) -> _Array
 
 
 def _stored_dtype(dtype: str) -> np.dtype:
-    """The little-endian dtype of the bytes of an array; packed Booleans are bytes."""
+    """The little-endian dtype of the bytes in which an array is stored.
+
+    Packed Booleans are bytes.
+    """
     return np.dtype("uint8" if dtype == "bool" else dtype).newbyteorder("<")
 
 
 def _unpack_arrays(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.ndarray]:
-    """The arrays of a file, by name.
+    """Unpack the arrays of a file, by name.
 
     Raises:
         ValueError: naming an array that is missing, or whose numbers do not fill its shape or are
@@ -456,7 +479,9 @@ def _unpack_arrays(arrays: _Arrays, dtypes: Mapping[str, str]) -> dict[str, np.n
 
 
 def _checked_class_words(classes: Any, target: Target | None) -> Any:
-    """The classes as a tuple of text, numbers and Booleans, which JSON holds; None for None.
+    """The classes as a tuple of text, numbers and Booleans, once they were checked.
+
+    JSON holds such values. None stays None.
 
     Raises:
         ValueError: unless they are distinct words, finite numbers or Booleans, one for each class,
@@ -467,7 +492,7 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
     if isinstance(target, Numeric):
         raise ValueError("a model that predicts a number has no classes")
     class_list = list(classes) if isinstance(classes, list | tuple | np.ndarray) else []
-    words = [_as_plain_word(word) for word in class_list]
+    words = [_as_plain_class(word) for word in class_list]
     count = response_of_target(target).num_classes
     are_words = all(
         isinstance(word, str | int) or (isinstance(word, float) and math.isfinite(word))
@@ -486,8 +511,11 @@ def _checked_class_words(classes: Any, target: Target | None) -> Any:
     return tuple(words)
 
 
-def _as_plain_word(word: Any) -> Any:
-    """A class without NumPy: the float32 nearest to .1 is .1, as cells are read."""
+def _as_plain_class(word: Any) -> Any:
+    """Convert a class that may be of NumPy to a plain value of Python.
+
+    The float32 nearest to .1 becomes .1, as cells are read.
+    """
     is_narrow = isinstance(word, np.floating) and not isinstance(word, float)
     if is_narrow and np.isfinite(word):
         return float(cells.declared_word(word, "a class"))
@@ -495,7 +523,10 @@ def _as_plain_word(word: Any) -> Any:
 
 
 class SavedModel(NamedTuple):
-    """The parts of the `Model` that a file holds, under the names of its fields."""
+    """The parts of a `Model` that a file holds.
+
+    They have the names of its fields.
+    """
 
     hypotheses: Any
     intercept: np.ndarray
@@ -507,7 +538,9 @@ class SavedModel(NamedTuple):
 
 
 def read_model(path: Path) -> SavedModel:
-    """The parts of the `Model` that a file holds. Nothing in the file is run.
+    """Read the parts of a `Model` from its file.
+
+    Nothing in the file is run.
 
     Raises:
         ValueError: as `dpbt.load`.
@@ -529,7 +562,7 @@ def read_model(path: Path) -> SavedModel:
 
 
 def _parse_saved_model(file: _File) -> SavedModel:
-    """The parts of a model, from the content of its file.
+    """Parse the content of a file into the parts of a model.
 
     Raises:
         ValueError: for entries that do not fit each other.
@@ -594,7 +627,9 @@ def _parse_saved_model(file: _File) -> SavedModel:
 
 
 def _parse_splits(file: _File) -> Splits | None:
-    """The splits of the domain, or else those of the file; None if the model reads numbers.
+    """The splits of a model: those of its domain, or else those that the file states.
+
+    They are None if the model reads numbers.
 
     Raises:
         ValueError: for splits that do not fit the features of rows.

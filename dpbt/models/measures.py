@@ -22,7 +22,9 @@ def measure_two_classes(
     score: Float[np.ndarray, "M"],
     probability: Float[np.ndarray, "M"] | None,
 ) -> Measures:
-    """Accuracy, AUROC, log loss and bias of scores f[M]; above 0 they predict the positive class.
+    """Measure accuracy, AUROC, log loss and bias of scores for two classes.
+
+    Scores above 0 predict the positive class.
 
     The bias is the mean probability minus the share of the positive class. The AUROC is None if all
     rows are of one class.
@@ -35,7 +37,7 @@ def measure_two_classes(
     return {
         "accuracy": float(np.mean((score > 0) == target)),
         "auroc": _none_if_nan(auroc(score.astype(np.float32), target)),
-        "log_loss": None if probability is None else log_loss_of_two(target, probability),
+        "log_loss": None if probability is None else log_loss_of_two_classes(target, probability),
         "bias": None if probability is None else float(np.mean(probability) - np.mean(target)),
     }
 
@@ -45,7 +47,7 @@ def measure_classes(
     predicted: Int64[np.ndarray, "M"],
     probability: Float[np.ndarray, "M K"] | None,
 ) -> Measures:
-    """Accuracy, AUROC and log loss of predicted classes.
+    """Measure accuracy, AUROC and log loss of predicted classes.
 
     The AUROC is the mean over classes of the AUROC of one class against the rest. A class that has
     no test row, or all of them, does not count; it is None if no class counts.
@@ -69,12 +71,14 @@ def measure_classes(
 
 
 def _none_if_nan(value: float) -> float | None:
-    """The value; None for NaN."""
+    """The value itself, or None if it is NaN."""
     return None if math.isnan(value) else value
 
 
 def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) -> Measures:
-    """Root of the mean squared error, mean absolute error, R^2 and bias of numbers f64[M].
+    """Measure RMSE, mean absolute error, R^2 and bias of predicted numbers.
+
+    The numbers are f64[M], and the RMSE is the root of the mean squared error.
 
     R^2 is 1 minus the mean squared error over that of the mean of the test rows; None if these are
     all equal. The bias is the mean prediction minus the mean number.
@@ -92,11 +96,11 @@ def measure_numbers(target: np.ndarray, predicted: np.ndarray, _: Any = None) ->
 
 
 def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Response) -> Measures:
-    """The measures of predicted numbers f64[M] by an objective other than the squared error.
+    """Measure predicted numbers f64[M] by the loss of an objective, such as a quantile.
 
     For counts it is the mean Poisson deviance, in which a prediction below 1e-6 counts as 1e-6. For
     a quantile it is the mean pinball loss, and the coverage: the share of numbers that do not
-    exceed the prediction. For the squared error there are none.
+    exceed the prediction. For the squared error there are no measures.
     """
     target = np.asarray(target, np.float64)
     if response.objective == "poisson":
@@ -111,17 +115,23 @@ def measure_objective(target: np.ndarray, predicted: np.ndarray, response: Respo
 
 
 def pinball_loss(residual: np.ndarray, level: float) -> Float[np.ndarray, "M"]:
-    """f[M]: the pinball loss at a level, of residuals f[M]: the number less its prediction."""
+    """f[M]: the pinball loss at a level, of residuals f[M].
+
+    A residual is the number less its prediction.
+    """
     return np.maximum(level * residual, (level - 1) * residual)
 
 
-def share_of_most_frequent(target: np.ndarray) -> float:
-    """The best accuracy of predicting one class for all rows, of which there is at least one."""
+def share_of_most_frequent_class(target: np.ndarray) -> float:
+    """The share of the rows that are of the most frequent class.
+
+    It is the best accuracy of predicting one class for all rows, of which there is at least one.
+    """
     return float(np.bincount(np.asarray(target).astype(int)).max() / len(target))
 
 
 def auroc(score: np.ndarray, positive: Bool[np.ndarray, "M"]) -> float:
-    """The share of pairs of a positive and a negative row that a score orders correctly.
+    """The AUROC: the share of pairs of a positive and a negative row in the right order.
 
     Ties count half. It is NaN without pairs.
 
@@ -138,7 +148,7 @@ def auroc(score: np.ndarray, positive: Bool[np.ndarray, "M"]) -> float:
 
 
 def log_loss(target: Int64[np.ndarray, "M"], probability: Float[np.ndarray, "M K"]) -> float:
-    """The mean log loss in nats.
+    """The mean log loss of the probabilities of several classes, in nats.
 
     Args:
         target: i64[M].
@@ -149,14 +159,17 @@ def log_loss(target: Int64[np.ndarray, "M"], probability: Float[np.ndarray, "M K
     return float(-np.mean(np.log(np.clip(of_target, MIN_PROBABILITY, 1))))
 
 
-def log_loss_of_two(target: np.ndarray, probability: np.ndarray) -> float:
-    """The mean log loss in nats, of probabilities f[M] of the positive class."""
+def log_loss_of_two_classes(target: np.ndarray, probability: np.ndarray) -> float:
+    """The mean log loss of two classes, in nats.
+
+    The probabilities f[M] are of the positive class.
+    """
     clipped = np.clip(probability, MIN_PROBABILITY, 1 - MIN_PROBABILITY)
     return float(-np.mean(np.log(np.where(target, clipped, 1 - clipped))))
 
 
 class CalibrationBin(NamedTuple):
-    """The rows whose probabilities lie in one bin.
+    """The averages over the rows whose predicted probabilities lie in one bin.
 
     Attributes:
         num_rows: the number of rows.
@@ -195,7 +208,7 @@ def calibration_bins(
 
 
 class NumberCalibrationBin(NamedTuple):
-    """The rows whose predicted numbers lie in one bin.
+    """The averages over the rows whose predicted numbers lie in one bin.
 
     Attributes:
         num_rows: the number of rows.
@@ -211,7 +224,7 @@ class NumberCalibrationBin(NamedTuple):
 def quantile_calibration_bins_of_numbers(
     target: np.ndarray, predicted: np.ndarray, num_bins: int = 10
 ) -> list[NumberCalibrationBin]:
-    """Group rows by predicted number into bins of about as many rows, and average each bin.
+    """Group rows by predicted number into bins of about as many rows, and average each.
 
     Bins without rows are left out.
 

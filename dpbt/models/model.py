@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 
 class FittedParts(NamedTuple):
-    """What a run leaves for its model.
+    """The parts of a run that its model keeps: transcript, hypotheses and intercept.
 
     Attributes:
         transcript: without the sites that the learner withholds, which may be of many rows.
@@ -66,7 +66,7 @@ class FittedParts(NamedTuple):
 
 
 class Predictions(NamedTuple):
-    """All predictions of a model for N rows.
+    """The scores, answers and probabilities of a model for N rows.
 
     Attributes:
         scores: as `Model.decision_function`.
@@ -128,7 +128,7 @@ class Model(HoldsFunctions):
             jax.tree_util.register_dataclass(Model)
 
     def __repr__(self) -> str:
-        """Its algorithm and its size, without the numbers that it learned."""
+        """The algorithm and the size of the model, without the numbers that it learned."""
         named_source = self.recipe if self.loaded_facts is None else self.loaded_facts
         kind = type(self.hypotheses).__name__
         count = np.shape(self.hypotheses[0])[:1]
@@ -138,18 +138,20 @@ class Model(HoldsFunctions):
         return f"Model({words}; see dpbt.explain, dpbt.ledger and dpbt.statement)"
 
     def _repr_html_(self) -> str:
-        """Its algorithm, its guarantee and its predictions, as a list of HTML."""
+        """A list, in HTML, of its algorithm, its guarantee and its predictions."""
         facts = {"model": repr(self).removeprefix("Model(").partition(";")[0]}
         if self.recipe is None or np.ndim(self.recipe.rounds) == 0:  # no axis of settings
             model_ledger = ledger(self)
             facts["guarantee"] = statements.claim_in_words(model_ledger)
             facts["neighbours"] = RELATION_TEXTS[model_ledger.relation]
-        facts |= statements.facts_of_model(self.about) | _facts_of_number(self)
+        facts |= statements.facts_on_columns_and_answers(
+            self.about
+        ) | _facts_on_constant_and_mean_error(self)
         facts["more"] = "dpbt.explain, dpbt.ledger, dpbt.statement, dpbt.plot"
         return statements.statement_of_facts(facts)._repr_html_()
 
     def __reduce__(self) -> Any:
-        """A loaded model can be pickled: its kind of hypotheses is stored by name."""
+        """Pickle a loaded model, with its kind of hypotheses stored by name."""
         facts = self.loaded_facts
         if facts is None or facts.kind.name not in KINDS:
             return super().__reduce__()
@@ -166,7 +168,7 @@ class Model(HoldsFunctions):
         *,
         key_purpose: str | None = None,
     ) -> "Model":
-        """Make the model of a run.
+        """Make the model of what a run leaves.
 
         Args:
             fitted: what the run leaves for its model. Rounds beyond the `max_rounds` of the recipe
@@ -196,7 +198,10 @@ class Model(HoldsFunctions):
 
     @property
     def releases(self) -> "Release":
-        """The stacked releases of all rounds; empty in a loaded model."""
+        """The stacked releases of all rounds.
+
+        They are empty in a loaded model.
+        """
         return {} if self.transcript is None else self.transcript.rounds
 
     @property
@@ -209,7 +214,9 @@ class Model(HoldsFunctions):
 
     @property
     def mean_error(self) -> float | None:
-        """About how far the mean prediction is from the mean of the rows, in units of the number.
+        """The estimated error of the mean prediction, in units of the number.
+
+        It is about how far the mean prediction is from the mean of the rows.
 
         It is a standard deviation, of the noise of privacy and of what clips cut off. It is
         post-processing of what was released. None for classes, without the sums of final residuals
@@ -217,11 +224,13 @@ class Model(HoldsFunctions):
         """
         if self.loaded_facts is not None:
             return self.loaded_facts.mean_error
-        return _stated_mean_error(self)
+        return _mean_error_of_fitted_model(self)
 
     @property
     def predicts_constant(self) -> bool:
-        """Whether it predicts one number for all rows, as where noise hides what columns tell.
+        """Whether the model predicts one number for all rows.
+
+        It does so where noise hides what columns tell.
 
         False for a model of classes, with an axis of settings, and within jit, vmap or grad.
         """
@@ -229,17 +238,22 @@ class Model(HoldsFunctions):
         is_one_number = isinstance(self.about.target, Numeric) and np.ndim(self.intercept) == 0
         if added_numbers is None or not is_one_number or is_traced(self.intercept):
             return False
-        return not np.any(np.asarray(added_numbers(self.host_hypotheses())))
+        return not np.any(np.asarray(added_numbers(self.host_hypotheses_of_run_rounds())))
 
-    def host_hypotheses(self) -> Hypotheses:
-        """The hypotheses of the rounds that were run, as NumPy arrays."""
+    def host_hypotheses_of_run_rounds(self) -> Hypotheses:
+        """The hypotheses of the rounds that were run, as NumPy arrays.
+
+        A loaded model has no others.
+        """
         if self.recipe is None:
             return self.hypotheses
         rounds = int(self.recipe.rounds)
         return type(self.hypotheses)(*(np.asarray(array)[:rounds] for array in self.hypotheses))
 
     def decision_function(self, rows: Any) -> AnyArray:
-        """The scores of rows, as `dpbt.decision_function`, which may be raw columns.
+        """The scores of rows, which may be raw columns.
+
+        They are those of `dpbt.decision_function`.
 
         Args:
             rows: as `encode`.
@@ -251,11 +265,11 @@ class Model(HoldsFunctions):
         return decision_function(self, self.encode(rows))
 
     def predict(self, rows: Any) -> np.ndarray:
-        """The class of each row by its name; a tie is negative.
+        """Predict the class of each row, or its number.
 
-        If classes have no names, it is the array of `dpbt.predict`: bool[N], or the number of the
-        class with several classes. For a number it is f64[N], in its units and inside the declared
-        range.
+        A class is given by its name, and a tie is negative. If classes have no names, it is the
+        array of `dpbt.predict`: bool[N], or the number of the class with several classes. A number
+        is f64[N], in its units and inside the declared range.
 
         Raises:
             ValueError: as `decision_function`, and within jit, vmap or grad, where classes have no
@@ -264,7 +278,9 @@ class Model(HoldsFunctions):
         return self._named_answers(self.decision_function(rows))
 
     def predict_proba(self, rows: Any) -> Float32[AnyArray, "N K"]:
-        """f32[N, K]: the probability of each class, the negative one first.
+        """f32[N, K]: the probability of each class.
+
+        Of two classes the negative one is first.
 
         Raises:
             ValueError: as `decision_function`, and if a score defines no probability.
@@ -273,7 +289,9 @@ class Model(HoldsFunctions):
         return probabilities if is_traced(probabilities) else np.asarray(probabilities)
 
     def predict_all(self, rows: Any) -> Predictions:
-        """The scores, answers and probabilities of rows, which are read once.
+        """The scores, answers and probabilities of rows.
+
+        The rows are read once.
 
         Raises:
             ValueError: as `decision_function`.
@@ -297,7 +315,9 @@ class Model(HoldsFunctions):
         domain: Domain | None = None,
         background: Mapping[str, Any] | str | None = None,
     ) -> Contributions:
-        """What each column of each row adds to its score, exactly. It needs no JAX.
+        """The amounts that each column of each row adds to its score, exactly.
+
+        It needs no JAX.
 
         Contributions are the Shapley values of the model, where the cells that are not in a set of
         columns are drawn independently from a public background (`models.contributions`). In an
@@ -331,7 +351,7 @@ class Model(HoldsFunctions):
         return contributions_of_rows(self, self.encode(rows), model_domain, background)
 
     def _named_answers(self, scores: AnyArray) -> np.ndarray:
-        """The predictions that follow from scores, with the names of classes if they have any."""
+        """The predictions that follow from scores, as names of classes if they have any."""
         predicted = predictions_of_scores(self.about.target, _as_host_array(scores))
         classes = self.about.classes
         if classes is None:
@@ -341,7 +361,9 @@ class Model(HoldsFunctions):
         return names[predicted.astype(np.int64)]
 
     def encode(self, rows: Any) -> Any:
-        """Rows encoded by the domain of the model: u8[N, F] or f32[N, F].
+        """Encode raw columns by the domain of the model.
+
+        The rows are u8[N, F], or f32[N, F] for a model that reads exact numbers.
 
         Args:
             rows: raw columns: a mapping of names to cells, or a data frame. Encoded rows are
@@ -371,7 +393,7 @@ class Model(HoldsFunctions):
 
 
 def _columns_with_names_of_domain(rows: Any, domain: Domain) -> Any:
-    """Raw columns under the names of a domain, if their own names are not text.
+    """Rename raw columns to the names of a domain, if their own names are not text.
 
     A saved domain has the texts of names, such as that of 0 in a frame without names.
     """
@@ -384,7 +406,7 @@ def _columns_with_names_of_domain(rows: Any, domain: Domain) -> Any:
 
 
 def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
-    """The model of its fields, with the kind of hypotheses of this name."""
+    """Make a loaded model of its fields and the name of its kind of hypotheses."""
     facts = fields["loaded_facts"]._replace(kind=KINDS[kind])
     return Model(**{**fields, "loaded_facts": facts})
 
@@ -393,7 +415,7 @@ def _unpickle_loaded_model(fields: dict[str, Any], kind: str) -> Model:
 
 
 def checked_model(value: object) -> Model:
-    """`value` itself, which must be a model.
+    """Return `value` itself, and refuse it unless it is a model.
 
     Raises:
         ValueError: for anything else.
@@ -425,7 +447,10 @@ def resolve_model(model_or_estimator: object) -> Model:
 
 
 def _advice_on_estimator(value: object) -> str:
-    """Where an estimator of scikit-learn has its model, in words; empty for other objects."""
+    """Advice on where an estimator of scikit-learn has its model.
+
+    It is empty for other objects.
+    """
     if isinstance(getattr(value, "model_", None), Model):
         return "the model of an estimator est is est.model_, and its domain est.domain_"
     if hasattr(value, "get_params") and hasattr(value, "fit"):
@@ -435,7 +460,9 @@ def _advice_on_estimator(value: object) -> str:
 
 
 def decision_function(model: Model, rows: Any) -> AnyArray:
-    """f32[N], or f32[N, K] with several classes: the score H of each row.
+    """f32[N]: the score H of each row.
+
+    With several classes it is f32[N, K], a score for each class.
 
     A score above 0 means the positive class. Of several classes the one with the largest score is
     predicted. The score of a number is its predicted position in the declared range, which may lie
@@ -451,7 +478,7 @@ def decision_function(model: Model, rows: Any) -> AnyArray:
         ValueError: if the rows are not of the kind that the model reads, or `model` is no model.
             Also for an array of bins that the model's domain does not have, as raw columns may be.
     """
-    scores = scoring.predict_in_blocks(checked_model(model), rows, scoring.scores_of_rows)
+    scores = scoring.evaluate_on_encoded_rows(checked_model(model), rows, scoring.scores_of_rows)
     return array_namespace(scores).moveaxis(scores, -1, 0)
 
 
@@ -471,7 +498,7 @@ def shares(model: Model, rows: Any) -> Float32[AnyArray, "k N"]:
     about = checked_model(model).about
     if about.kind.shares is None:
         raise ValueError(f"the hypotheses of {about.name} state scores, and no shares to vote with")
-    return scoring.predict_in_blocks(model, rows, scoring.shares_of_rows)
+    return scoring.evaluate_on_encoded_rows(model, rows, scoring.shares_of_rows)
 
 
 def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None) -> AnyArray:
@@ -499,14 +526,17 @@ def predict(model: Model, rows: Any, voting: str | None = None, key: Any = None)
 
 
 def _with_column_per_class(probabilities: AnyArray) -> Float32[AnyArray, "N K"]:
-    """f32[N, K]: from the probabilities of the positive class, f32[N], or of all classes."""
+    """f32[N, K]: the probabilities of all classes, in a column for each.
+
+    They are made of the probabilities f32[N] of the positive class, or are those of all classes.
+    """
     if probabilities.ndim == 2:
         return probabilities
     return array_namespace(probabilities).stack([1 - probabilities, probabilities], axis=1)
 
 
 def _as_host_array(scores: AnyArray) -> np.ndarray:
-    """Scores as an array of NumPy.
+    """Convert scores to a NumPy array, and refuse traced ones.
 
     Raises:
         ValueError: for traced scores.
@@ -520,7 +550,9 @@ def _as_host_array(scores: AnyArray) -> np.ndarray:
 
 
 def predict_proba(model: Model, rows: Any) -> Float32[AnyArray, "N K"]:
-    """f32[N, K]: the probability of each class; of two classes the negative one is first.
+    """f32[N, K]: the probability of each class.
+
+    Of two classes the negative one is first.
 
     Probabilities of few boosted trees are close to 1/2, because each tree adds a small step to the
     score. They order rows as the score does.
@@ -555,7 +587,9 @@ def save(
     domain: Domain | None = None,
     classes: Sequence[Any] | None = None,
 ) -> None:
-    """Write a model to one JSON file, whole or not at all. `dpbt.load` reads it without JAX.
+    """Write a model to one JSON file, which `dpbt.load` reads without JAX.
+
+    The file is written whole or not at all.
 
     All of it is post-processing of the release, and public declarations. A checksum finds accidents
     with the file. It is no signature. Of a loss of your own a file holds the name. The saved model
@@ -583,7 +617,9 @@ def save(
 
 
 def load(path: str | Path, *, loss: "ProperLoss | LossFamily | None" = None) -> Model:
-    """A model from the file that `save` wrote, without JAX. Nothing in the file is run.
+    """Load a model from the file that `save` wrote.
+
+    It needs no JAX, and nothing in the file is run.
 
     No file decides which code is imported or called: a loss of your own comes from you, as an
     argument. The checksum finds a file that was changed by accident. It is no signature, so load
@@ -610,21 +646,24 @@ def load(path: str | Path, *, loss: "ProperLoss | LossFamily | None" = None) -> 
 
 
 def without_training_parts(model: Model) -> Model:
-    """The model as `load` reads it from its file: without a recipe or JAX."""
+    """Reduce a model to what `load` reads from its file.
+
+    It has no recipe, and needs no JAX.
+    """
     if model.loaded_facts is not None:
         return model
     model_ledger = ledger(model)
     about = model.about
     facts = about._replace(
         bin_shares=_released_bin_shares(model),
-        mean_error=_stated_mean_error(model),
+        mean_error=_mean_error_of_fitted_model(model),
         ledger=str(model_ledger),
         privacy=model_ledger,
         statement=statements.statement_of_ledger(model_ledger, about.name, dpbt.__version__),
         versions={"dpbt": dpbt.__version__, "jax": package_version("jax")},
     )
     return Model(
-        hypotheses=model.host_hypotheses(),
+        hypotheses=model.host_hypotheses_of_run_rounds(),
         intercept=np.asarray(model.intercept),
         transcript=None,
         recipe=None,
@@ -639,7 +678,9 @@ def without_training_parts(model: Model) -> Model:
 def _bin_shares_of_background(
     model: Model, domain: Domain, name: str
 ) -> dict[str, np.ndarray] | None:
-    """The shares of bins that "uniform" or "released" means; None for uniform.
+    """The shares of bins of a background that is given by name, "uniform" or "released".
+
+    They are None for "uniform".
 
     Raises:
         ValueError: for another name, and for a model that released no shares.
@@ -660,7 +701,10 @@ def _bin_shares_of_background(
 
 
 def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
-    """The share of the rows in each bin, as the released histograms of a model tell; else None."""
+    """The share of the rows in each bin, by the released histograms of a model.
+
+    It is None for a model that released none.
+    """
     if model.loaded_facts is not None:
         return model.loaded_facts.bin_shares
     if model.recipe is None or model.transcript is None:
@@ -681,8 +725,11 @@ def _released_bin_shares(model: Model) -> tuple[tuple[float, ...], ...] | None:
     return tuple(map(tuple, shares.tolist()))
 
 
-def _stated_mean_error(model: Model) -> float | None:
-    """`Model.mean_error` of a fitted model."""
+def _mean_error_of_fitted_model(model: Model) -> float | None:
+    """Estimate the error of the mean prediction of a fitted model, in units of the number.
+
+    It is None where `Model.mean_error` is.
+    """
     if model.recipe is None or model.transcript is None or np.ndim(model.recipe.rounds):
         return None
     from dpbt.learners.bins.config import BinsConfig
@@ -708,8 +755,10 @@ CONSTANT_WORDS = "this model predicts a constant: at this budget noise hides wha
 """The words on a model that predicts one number."""
 
 
-def describe_number_model(model: Model) -> list[str]:
-    """Lines on whether a model predicts a constant, and on the error of its mean; for classes none.
+def describe_constant_and_mean_error(model: Model) -> list[str]:
+    """Lines on whether a model of a number predicts a constant, and on the error of its mean.
+
+    There are none for a model of classes.
 
     Args:
         model: fitted or loaded.
@@ -723,8 +772,11 @@ def describe_number_model(model: Model) -> list[str]:
     return lines
 
 
-def _facts_of_number(model: Model) -> dict[str, str]:
-    """The same for a statement, by the names of the facts."""
+def _facts_on_constant_and_mean_error(model: Model) -> dict[str, str]:
+    """Facts for a statement: whether a model predicts a constant, and the error of its mean.
+
+    They are by name, and empty for a model of classes.
+    """
     facts = {"Constant": CONSTANT_WORDS} if model.predicts_constant else {}
     if (error := model.mean_error) is not None:
         facts["Error of the mean"] = f"{error:.{DIGITS}g}, one standard deviation"
@@ -732,7 +784,7 @@ def _facts_of_number(model: Model) -> dict[str, str]:
 
 
 def ledger(model: "Recipe | Model", key: AnyArray | None = None) -> "Ledger":
-    """The ledger of one setting: the cost of each draw over all rounds, and the total.
+    """The privacy ledger of one setting: the cost of each draw over all rounds, and the total.
 
     The ledger of a model is that of the recipe it was fitted with, and of a loaded model the one in
     its file. The ledger of a model that was chosen among several includes the choice
@@ -785,7 +837,9 @@ def statement(
     facts: Mapping[str, str] | None = None,
     filter: "PrivacyFilter | None" = None,
 ) -> statements.Statement:
-    """A page on what the guarantee of a model means, for a data-protection officer.
+    """Write a page on what the guarantee of a model means.
+
+    It is for a data-protection officer.
 
     It reads the ledger alone, and no rows. A statement of a model names the kind of its key, and
     for a model with a domain the columns that it reads. A statement of a sum of ledgers is about
@@ -809,7 +863,9 @@ def statement(
     text = _statement_of_guarantee(model, max_rows_per_user)
     model_facts = {}
     if isinstance(model, Model):
-        model_facts = statements.facts_of_model(model.about) | _facts_of_number(model)
+        model_facts = statements.facts_on_columns_and_answers(
+            model.about
+        ) | _facts_on_constant_and_mean_error(model)
     text = statements.add_facts(text, {**(facts or {}), **model_facts})
     if filter is not None:
         text += f"\n\n{statements.section_on_other_releases(filter, _as_ledger(model))}"
@@ -819,14 +875,17 @@ def statement(
 
 
 def _as_ledger(value: "Model | Recipe | Ledger") -> "Ledger":
-    """The ledger of a model or a recipe, or `value` itself if it is a ledger."""
+    """Return the ledger of a model or a recipe, or a ledger itself."""
     from dpbt.privacy.accounting import Ledger
 
     return value if isinstance(value, Ledger) else ledger(value)
 
 
 def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user: int | None) -> str:
-    """The text of a statement without further facts, audits and other releases."""
+    """The text of a statement on the guarantee alone.
+
+    Further facts, audits and other releases are not in it.
+    """
     from dpbt.privacy.accounting import Ledger
 
     loaded_facts = model.loaded_facts if isinstance(model, Model) else None
@@ -843,7 +902,11 @@ def _statement_of_guarantee(model: "Model | Recipe | Ledger", max_rows_per_user:
 
 
 def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> str:
-    """The section of a statement on audits; ValueError for an audit of another claim."""
+    """The section of a statement on audits of its guarantee.
+
+    Raises:
+        ValueError: for an audit of another claim.
+    """
     from dpbt.privacy.audit_bounds import Bound
 
     lines = ["## Audits, on tables that are public or made up"]
@@ -861,7 +924,9 @@ def _section_on_audits(audits: Sequence["Bound"], audited_ledger: "Ledger") -> s
 def explain(
     model: Model | Any, domain: Domain | None = None, *, trees: int | None = None
 ) -> PreformattedText:
-    """The model in words; post-processing of what was released.
+    """Describe a model in words: its rules, curves or weights.
+
+    It is post-processing of what was released.
 
     Trees are shown as rules, with the branches that a row can reach. Branches with equal values are
     shown as one leaf. Trees with one value for all rows are counted in one line. Of an additive
@@ -887,7 +952,7 @@ def explain(
     model_domain = resolve_domain_of_model(model, domain)
     if about.kind.describe is None:
         raise ValueError(_reason_for_no_description(model))
-    hypotheses = model.host_hypotheses()
+    hypotheses = model.host_hypotheses_of_run_rounds()
     splits = model.splits
     assert splits is not None  # `resolve_domain_of_model` refuses a model without
     words = about.kind.describe(hypotheses, splits, model_domain, about.target, about.classes)
@@ -900,13 +965,16 @@ def explain(
             words = f"{words[: titles[trees]]}{num_hidden} more trees are not shown"
     if isinstance(about.target, Numeric) or np.any(np.asarray(model.intercept) != 0):
         odds = "; +1 doubles the odds" if about.probability in ("log", "softmax") else ""
-        words = f"every row starts with {_describe_start(model)}{odds}\n{words}"
-    words = "\n".join([*describe_number_model(model), words])
+        words = f"every row starts with {_describe_intercept(model)}{odds}\n{words}"
+    words = "\n".join([*describe_constant_and_mean_error(model), words])
     return PreformattedText(words)
 
 
 def _reason_for_no_description(model: Model) -> str:
-    """Why `explain` cannot describe the hypotheses of a model."""
+    """The reason why the hypotheses of a model cannot be described in words.
+
+    `explain` shows it.
+    """
     trained_kind = None if model.recipe is None else model.recipe.learner.kind
     if trained_kind is None or trained_kind.describe is None:
         return f"the hypotheses of {model.about.name} have no words: their kind has no `describe`"
@@ -921,8 +989,11 @@ def _reason_for_no_description(model: Model) -> str:
     )
 
 
-def _describe_start(model: Model) -> str:
-    """The start of all scores in words: of a number in its units, of a count its logarithm."""
+def _describe_intercept(model: Model) -> str:
+    """Describe the intercept, where all scores start.
+
+    For a number it is in its units, and for a count its logarithm.
+    """
     target = model.about.target
     start = np.asarray(model.intercept)
     if isinstance(target, Numeric):
@@ -935,7 +1006,9 @@ def _describe_start(model: Model) -> str:
 
 
 def resolve_domain_of_model(model: Model, domain: Domain | None = None) -> Domain:
-    """The domain of the bins that a model reads: the argument, or else the model's own.
+    """The domain of the bins that a model reads.
+
+    It is the argument, or else the model's own.
 
     Raises:
         ValueError: for anything that is no model, and for a model that reads exact numbers. Also if

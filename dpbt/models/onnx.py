@@ -22,7 +22,9 @@ OPSET, IR_VERSION = 17, 8
 
 
 def export(model: Model, path: str | Path) -> None:
-    """Write a model as an ONNX file: whole, or not at all.
+    """Write a model as an ONNX file.
+
+    The file is written whole or not at all.
 
     The input is `rows`, encoded rows u8[N, F] or f32[N, F] (`Model.encode`). The outputs are
     `score` f32[N], `positive` bool[N], and `probability` f32[N] of the positive class where there
@@ -78,7 +80,7 @@ def export(model: Model, path: str | Path) -> None:
 
 
 class OutputType(NamedTuple):
-    """The type of an output of a graph.
+    """The type of an output of an ONNX graph: its numbers and its axes.
 
     Attributes:
         element: ONNX's name of the type of its numbers.
@@ -92,7 +94,9 @@ class OutputType(NamedTuple):
 def _add_outputs(
     graph: Graph, model: Model, score: Value, share: Value | None
 ) -> dict[str, OutputType]:
-    """Add the nodes of all outputs that follow from the score, and return their types by name.
+    """Add the nodes of all outputs that follow from the score.
+
+    Their types are returned by name.
 
     Args:
         graph: the graph, which has the output `score`.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from jaxtyping import Bool, Float32
+from jaxtyping import Bool, Float, Float32
 
 from dpbt.common import forks
 from dpbt.common.arithmetic import array_namespace, fold
@@ -38,7 +38,10 @@ RowFunction = Callable[[HypothesisKind, Hypotheses, AnyArray, EncodedRows], AnyA
 def scores_of_rows(
     kind: HypothesisKind, hypotheses: Hypotheses, intercept: AnyArray, rows: EncodedRows
 ) -> AnyArray:
-    """f32[N], or f32[K, N] with several classes: the scores of rows."""
+    """f32[N]: the scores of encoded rows.
+
+    With several classes they are f32[K, N], with the classes first.
+    """
     assert kind.read_rows is not None
     prepared_rows = kind.read_rows(rows)
 
@@ -59,8 +62,11 @@ def shares_of_rows(
     return kind.shares(hypotheses, kind.read_rows(rows))
 
 
-def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
-    """[..., N]: the values of a function of encoded rows, with the arrays of a `Model`.
+def evaluate_on_encoded_rows(model: Any, rows: Any, function: RowFunction) -> AnyArray:
+    """[..., N]: the values of a function of encoded rows, with the arrays of a model.
+
+    Rows of a folder are evaluated in blocks, and so are rows by NumPy. JAX evaluates all rows of an
+    array at once.
 
     In a process that was forked after JAX had run, a fitted model predicts with NumPy, too, as a
     loaded one does.
@@ -83,7 +89,7 @@ def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
     if forks.was_forked_from_jax():  # where JAX would wait forever
         bins = np.asarray(bins)
         intercept = np.asarray(intercept)
-        hypotheses = model.host_hypotheses()
+        hypotheses = model.host_hypotheses_of_run_rounds()
         splits = None if splits is None else Splits(*map(np.asarray, splits[:5]))
     if array_namespace(hypotheses, intercept, bins) is np:
         starts = range(0, max(len(bins), 1), BLOCK_ROWS)
@@ -109,14 +115,17 @@ def predict_in_blocks(model: Any, rows: Any, function: RowFunction) -> AnyArray:
 
 
 def _predict_blocks_of_folder(model: Any, table: BlockTable, function: RowFunction) -> np.ndarray:
-    """[..., N]: the values for all rows of a folder, which are read from the disk in blocks."""
+    """[..., N]: the values of a function for all rows of a folder.
+
+    The rows are read from the disk in blocks.
+    """
     if is_traced(*model.hypotheses, model.intercept):
         raise ValueError(
             "a table in blocks is read from the disk, and is predicted outside of jit, vmap "
             "and grad"
         )
     values = [
-        np.asarray(predict_in_blocks(model, block.bins.T.copy(), function))
+        np.asarray(evaluate_on_encoded_rows(model, block.bins.T.copy(), function))
         for block in table.iter_rows(BLOCK_ROWS)
     ]
     return np.concatenate(values, axis=-1)
@@ -124,7 +133,7 @@ def _predict_blocks_of_folder(model: Any, table: BlockTable, function: RowFuncti
 
 @functools.cache
 def compiled_predictor(function: RowFunction) -> "BoundedJit[AnyArray]":
-    """A function of encoded rows, compiled by JAX."""
+    """Compile a function of encoded rows by JAX."""
     import jax
     import jax.numpy as jnp
 
@@ -139,7 +148,9 @@ def compiled_predictor(function: RowFunction) -> "BoundedJit[AnyArray]":
 
 
 def as_encoded_rows(model: Any, rows: Any) -> AnyArray:
-    """The bins or numbers of encoded rows or of a table, as an array that the model reads.
+    """Check encoded rows or a table, and return the array that the model reads.
+
+    It is of bins or numbers.
 
     Rows of an array may be raw columns of the same dtype, which would be read as bins without a
     word. So an array of values that no encoder of the model's public domain makes is refused. These
@@ -179,7 +190,9 @@ def as_encoded_rows(model: Any, rows: Any) -> AnyArray:
 def _check_encoded_values(
     rows: np.ndarray, domain: Domain | None, bits: Splits | None, advice: str
 ) -> None:
-    """Refuse an array that holds what no encoder of the domain makes, by the first such column.
+    """Refuse an array that holds values that no encoder of the domain makes.
+
+    The first such column is named.
 
     Args:
         rows: u8[N, F] or f32[N, A], of the width that the model reads.
@@ -208,7 +221,10 @@ def _check_encoded_values(
 
 
 def _splits_of_bits(model: Any) -> Splits | None:
-    """The splits of a model that was trained on Boolean splits; None for all other models."""
+    """The splits of a model that was trained on Boolean splits.
+
+    They are None for all other models.
+    """
     if model.domain is not None or model.splits is None:
         return None
     bits = splits_of_boolean_features(model.features)
@@ -216,7 +232,9 @@ def _splits_of_bits(model: Any) -> Splits | None:
 
 
 def _have_different_splits(splits: Splits | None, other_splits: Splits | None) -> bool:
-    """Whether both are splits and differ, whichever splits are allowed.
+    """Whether both arguments are splits, and differ.
+
+    Which splits are allowed does not count.
 
     Of traced splits only the shapes can be compared.
     """
@@ -229,7 +247,9 @@ def _have_different_splits(splits: Splits | None, other_splits: Splits | None) -
 
 
 def predictions_of_scores(target: Target | None, scores: AnyArray) -> AnyArray:
-    """The predictions of `dpbt.predict` that follow from scores: bool[N], i32[N] or f[N].
+    """The predictions that follow from scores: bool[N], i32[N] or f[N].
+
+    They are those of `dpbt.predict`.
 
     Args:
         target: the declared classes or range; None for two classes.
@@ -242,8 +262,12 @@ def predictions_of_scores(target: Target | None, scores: AnyArray) -> AnyArray:
     return numbers_predicted_by_scores(target, scores)
 
 
-def predictions_of_votes(shares: AnyArray, voting: str, key: Any = None) -> Bool[AnyArray, "..."]:
-    """bool[...]: the votes of trees that state shares f32[k, ...] of the positive class.
+def predictions_of_votes(
+    shares_of_trees: Float[AnyArray, "k ..."], voting: str, key: Any = None
+) -> Bool[AnyArray, "..."]:
+    """bool[...]: the prediction for each row by a vote of trees.
+
+    The trees state shares f32[k, ...] of the positive class.
 
     The rules are those of Bojarski et al. (2014), Algorithm 1:
 
@@ -254,7 +278,7 @@ def predictions_of_votes(shares: AnyArray, voting: str, key: Any = None) -> Bool
     Ties are negative. Trees whose share is NaN do not count.
 
     Args:
-        shares: the shares of the trees, on the first axis.
+        shares_of_trees: the shares of the trees, on the first axis.
         voting: the rule.
         key: the key of the coins of a probabilistic vote. It must be independent of the key of the
             noise, because votes are published.
@@ -262,10 +286,12 @@ def predictions_of_votes(shares: AnyArray, voting: str, key: Any = None) -> Bool
     Raises:
         ValueError: for another rule, or a probabilistic vote without a key.
     """
-    xp = array_namespace(shares)
+    xp = array_namespace(shares_of_trees)
     if voting == "majority":
-        return 2 * xp.sum(shares > 0.5, axis=0) > xp.sum(~xp.isnan(shares), axis=0)
-    mean = xp.nanmean(shares, axis=0)
+        return 2 * xp.sum(shares_of_trees > 0.5, axis=0) > xp.sum(
+            ~xp.isnan(shares_of_trees), axis=0
+        )
+    mean = xp.nanmean(shares_of_trees, axis=0)
     if voting == "threshold":
         return mean > 0.5
     if voting != "probabilistic":

@@ -98,30 +98,38 @@ _TIERS = (1.0, "strong"), (10.0, "reasonable"), (math.inf, "weak")
 
 
 class Statement(str):
-    """The Markdown text of a statement, which Jupyter shows as HTML."""
+    """The Markdown text of a statement on a guarantee.
+
+    Jupyter shows it as HTML.
+    """
 
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """Its headings, paragraphs and lists as HTML."""
+        """The headings, paragraphs and lists of the statement as HTML."""
         lines = [f"<{line.tag}>{html.escape(line.words)}</{line.tag}>" for line in self._lines()]
         text = "\n".join(lines).replace("<li>", "<ul><li>").replace("</li>", "</li></ul>")
         return text.replace("</ul>\n<ul>", "\n")
 
     def _lines(self) -> Iterator["_Line"]:
-        """The lines that are not empty."""
+        """The lines of the statement that are not empty."""
         tag_of_mark = {"#": "h1", "##": "h2", "-": "li"}
         for text in filter(None, self.splitlines()):
             mark, _, words = text.partition(" ")
             yield _Line(tag_of_mark[mark], words) if mark in tag_of_mark else _Line("p", text)
 
     def page(self) -> str:
-        """A complete page of HTML, which prints on one page of A4."""
+        """The statement as a complete page of HTML.
+
+        It prints on one page of A4.
+        """
         title = html.escape(next(self._lines()).words)
         return _HTML.format(title=title, style=_STYLE, body=self._repr_html_())
 
     def pdf(self, path: str | Path) -> None:
-        """Write it as a PDF of one page of A4, in letters as large as fit, whole or not at all.
+        """Write the statement as a PDF of one page of A4.
+
+        Its letters are as large as fit. The file is written whole or not at all.
 
         Raises:
             ImportError: without matplotlib.
@@ -150,19 +158,25 @@ class Statement(str):
 
 
 def _escape_invalid_unicode(text: str) -> str:
-    """Text with escapes for bytes of a file's name that are no UTF-8, which no letter shows."""
+    """Replace what is no valid Unicode in a text by escapes.
+
+    Such are the bytes of a file's name that are no UTF-8, which no letter shows.
+    """
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 class _Line(NamedTuple):
-    """A line of a statement: its element of HTML, and its words without the mark of Markdown."""
+    """A line of a statement: its HTML element, and its words.
+
+    The mark of Markdown is not in the words.
+    """
 
     tag: str
     words: str
 
 
 class _PlacedText(NamedTuple):
-    """A line of text on a page of A4.
+    """A line of text with its place and its letters on a page of A4.
 
     Attributes:
         x: the distance from the left edge, in points.
@@ -184,14 +198,17 @@ _A4_WIDTH, _A4_HEIGHT = 595, 842
 
 
 class _PlacedPage(NamedTuple):
-    """The texts of a page with their places, and the height in points that they fill."""
+    """The placed texts of a page, and the height in points that they fill."""
 
     texts: list[_PlacedText]
     height: float
 
 
 def _place_on_one_page(lines: list[_Line]) -> list[_PlacedText]:
-    """The lines of a statement on one page, in letters as large as fit, at most 9.75 points."""
+    """Place the lines of a statement on one page, in letters as large as fit.
+
+    They are of at most 9.75 points.
+    """
     size = 10.0
     while True:
         size -= 0.25
@@ -201,7 +218,7 @@ def _place_on_one_page(lines: list[_Line]) -> list[_PlacedText]:
 
 
 def _place_lines(lines: list[_Line], size: float) -> _PlacedPage:
-    """The wrapped lines in letters of a size in points."""
+    """Wrap lines in letters of a size in points, and place them on a page."""
     texts = []
     height = 0.0
     for tag, words in lines:
@@ -218,7 +235,7 @@ def _place_lines(lines: list[_Line], size: float) -> _PlacedPage:
 
 
 class _Layout(NamedTuple):
-    """The layout of an element on a page.
+    """The layout of an element of a statement: size, space and indent.
 
     Attributes:
         scale: the size of its letters, in units of the size of ordinary ones.
@@ -258,7 +275,7 @@ _HTML = """\
 
 
 def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
-    """The text of the statement of a ledger.
+    """Write the text of the statement on the guarantee of a ledger.
 
     Args:
         ledger: the ledger of a model, or the sum of several ledgers.
@@ -296,11 +313,11 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
         people=protected["people"].format(max_rows_per_user),
         aim=_AIM[relation].format(unit),
         bound=_declared_rows_in_words(ledger),
-        guarantee="\n".join(_guarantee_lines(ledger)),
-        attacks="\n".join(_attack_lines(ledger, units)),
+        guarantee="\n".join(_lines_on_epsilon_and_delta(ledger)),
+        attacks="\n".join(_lines_on_best_attacker(ledger, units)),
         models=f"model{'s' * bool(ledger.parts)}, and the noisy values that "
         f"{'they are' if ledger.parts else 'it is'}",
-        values="; ".join(dict.fromkeys(_released_values(ledger))),
+        values="; ".join(dict.fromkeys(_lines_on_released_values(ledger))),
         chosen=choice["chosen"].format(num_candidates),
         choices=choice["choices"].format(num_candidates),
         samplers=samplers,
@@ -309,7 +326,10 @@ def statement_of_ledger(ledger: Ledger, name: str | None, version: str) -> str:
 
 
 def _declared_rows_in_words(ledger: Ledger) -> str:
-    """The sentence on the declared number of rows of each table; empty if there is none."""
+    """A sentence on the declared number of rows of each table.
+
+    It is empty if none is declared.
+    """
     declared = [(part.rows, f"release {number}") for number, part in enumerate(ledger.parts, 1)]
     rows_of_tables = [
         f"{rows:,} rows in {table}"
@@ -322,8 +342,11 @@ def _declared_rows_in_words(ledger: Ledger) -> str:
     return f" By public declaration there {counted} {', '.join(rows_of_tables)}."
 
 
-def _attack_lines(ledger: Ledger, units: str) -> list[str]:
-    """The bound on the best attacker at each rate of false alarms, rounded up."""
+def _lines_on_best_attacker(ledger: Ledger, units: str) -> list[str]:
+    """Lines on the largest true positive rate of an attacker, at each rate of false alarms.
+
+    The bounds are rounded up.
+    """
     lines = []
     for rate in FALSE_POSITIVES:
         max_percent = math.ceil(round(max_true_positive_rate(ledger, rate) * 1000, 6)) / 10
@@ -332,8 +355,11 @@ def _attack_lines(ledger: Ledger, units: str) -> list[str]:
     return lines
 
 
-def _released_values(ledger: Ledger) -> list[str]:
-    """The values that each line of a ledger releases, and how often they are drawn."""
+def _lines_on_released_values(ledger: Ledger) -> list[str]:
+    """A line on each kind of values that a ledger releases.
+
+    It says how often they are drawn.
+    """
     return [
         f"{line.site.split('.')[0]}. " * bool(ledger.parts)
         + f"{line.releases} (drawn {'once' if line.count == 1 else f'{line.count:,} times'})"
@@ -343,18 +369,23 @@ def _released_values(ledger: Ledger) -> list[str]:
 
 
 def statement_of_facts(facts: Mapping[str, Any]) -> Statement:
-    """A list of facts, with a line `name: fact` for each."""
+    """Make a statement of a list of facts alone.
+
+    It has a line `name: fact` for each.
+    """
     lines = (f"- {name}: {' '.join(str(fact).split())}" for name, fact in facts.items())
     return Statement("\n".join(lines))
 
 
 def add_facts(text: str, facts: Mapping[str, Any]) -> str:
-    """The text of a statement with a list of facts after its title."""
+    """Insert a list of facts after the title of a statement."""
     return text.replace("\n\n", f"\n\n{statement_of_facts(facts)}\n\n", 1) if facts else text
 
 
-def facts_of_model(about: Any) -> dict[str, str]:
-    """The columns that a model reads and the answers that it predicts; empty without a domain.
+def facts_on_columns_and_answers(about: Any) -> dict[str, str]:
+    """Facts on the columns that a model reads and the answers that it predicts.
+
+    They are empty for a model without a domain.
 
     Args:
         about: the `PublicFacts` of the model.
@@ -371,18 +402,20 @@ def facts_of_model(about: Any) -> dict[str, str]:
     return facts
 
 
-def section_on_other_releases(budget: Any, ledger: Ledger) -> str:
-    """The section of a statement on the filter that paid for a release, and its other releases.
+def section_on_other_releases(filter_that_paid: Any, ledger: Ledger) -> str:
+    """The section of a statement on the other releases that the same filter paid for.
+
+    It names the budget of the filter, too.
 
     Args:
-        budget: a `dpbt.Filter`.
+        filter_that_paid: a `dpbt.Filter`.
         ledger: the ledger of the release.
 
     Raises:
         ValueError: for a filter that paid for no release with this ledger.
     """
-    total = budget.ledger
-    terms = budget.terms
+    total = filter_that_paid.ledger
+    terms = filter_that_paid.terms
     parts = total.parts or (total,)
     if not any((part.lines, part.delta) == (ledger.lines, ledger.delta) for part in parts):
         raise ValueError("the filter paid for no release with the ledger of this model")
@@ -390,13 +423,13 @@ def section_on_other_releases(budget: Any, ledger: Ledger) -> str:
     return (
         f"## Other releases of the same rows\nThis model is {count} that one budget paid for: "
         f"epsilon = {terms.epsilon:g} and delta = {terms.delta:g} hold for all of them together. "
-        f"So far they cost epsilon = {total.epsilon:.6g}; {budget.describe_remaining()}. "
+        f"So far they cost epsilon = {total.epsilon:.6g}; {filter_that_paid.describe_remaining()}. "
         "Releases that the budget did not pay for are not in it, and add to this."
     )
 
 
-def max_true_positive_rate(ledger: Ledger, false_positives: float) -> float:
-    """A bound on the true positive rate of any test of the release, at a false positive rate.
+def max_true_positive_rate(ledger: Ledger, false_positive_rate: float) -> float:
+    """Bound the true positive rate of any test of a release, at a false positive rate.
 
     The test tells two neighbouring tables apart. With Gaussian draws alone the bound is
     Phi(Phi^-1(FPR) + mu) (Dong, Roth & Su, 2022). Otherwise it is the smallest of
@@ -405,13 +438,13 @@ def max_true_positive_rate(ledger: Ledger, false_positives: float) -> float:
 
     Args:
         ledger: the ledger of the release.
-        false_positives: FPR, in (0, 1).
+        false_positive_rate: FPR, in (0, 1).
     """
     if ledger.gaussian and math.isfinite(ledger.mu):
         # Samplers are within e^g and t of their laws, for both rates.
         factor = math.exp(min(ledger.sampler_epsilon / 2, 700))
         tail = ledger.sampler_delta
-        alarms = min(factor * false_positives + tail, 1.0)
+        alarms = min(factor * false_positive_rate + tail, 1.0)
         if alarms == 1.0:
             return 1.0
         normal = NormalDist()
@@ -427,8 +460,8 @@ def max_true_positive_rate(ledger: Ledger, false_positives: float) -> float:
     max_rate = 1.0
     for epsilon, delta in bounds:
         if not math.isinf(epsilon):
-            rising = math.exp(min(epsilon, 700)) * false_positives + delta
-            falling = 1 - math.exp(-epsilon) * (1 - delta - false_positives)
+            rising = math.exp(min(epsilon, 700)) * false_positive_rate + delta
+            falling = 1 - math.exp(-epsilon) * (1 - delta - false_positive_rate)
             max_rate = min(max_rate, rising, falling)
     return max_rate
 
@@ -438,8 +471,8 @@ def claim_in_words(ledger: Ledger) -> str:
     return f"epsilon = {ledger.epsilon:.6g} and delta = {ledger.delta or ledger.sampler_delta:.2g}"
 
 
-def _guarantee_lines(ledger: Ledger) -> list[str]:
-    """The lines on epsilon and delta, and on how to judge them."""
+def _lines_on_epsilon_and_delta(ledger: Ledger) -> list[str]:
+    """Lines on epsilon and delta, and on how to judge them."""
     epsilon, delta = ledger.epsilon, ledger.delta or ledger.sampler_delta
     if not math.isfinite(epsilon):
         return ["nothing is protected. Some private value was released without noise."]

@@ -27,7 +27,9 @@ _BINS = np.arange(MAX_BINS)
 
 
 def export(model: Model, path: str | Path) -> None:
-    """Write a model of trees as a checkpoint of treelite: whole, or not at all.
+    """Write a model of trees as a checkpoint of treelite.
+
+    The file is written whole or not at all.
 
     `treelite.Model.deserialize(path)` reads it, and `treelite.gtil.predict` takes encoded rows as
     f32[N, F] (`Model.encode`). Margins are the scores of `decision_function`, up to the rounding of
@@ -58,7 +60,7 @@ def export(model: Model, path: str | Path) -> None:
     builder = treelite.model_builder
     trees = list(_heap_trees(model))
 
-    output = _output_of_margins(model)
+    output = _treelite_output_of_model(model)
     margins_start = output.offset + output.scale * np.asarray(model.intercept, np.float64)
     is_mean_share = about.kind is TREE_GROUPS
     num_trees = len(trees)
@@ -89,7 +91,7 @@ def export(model: Model, path: str | Path) -> None:
 
 
 class _Output(NamedTuple):
-    """How treelite makes margins of scores, and predictions of margins.
+    """The way in which treelite makes margins of scores, and predictions of margins.
 
     Attributes:
         task: treelite's name of the task.
@@ -108,8 +110,8 @@ class _Output(NamedTuple):
     sigmoid_alpha: float = 1.0
 
 
-def _output_of_margins(model: Model) -> _Output:
-    """How treelite makes the margins and the predictions of a model."""
+def _treelite_output_of_model(model: Model) -> _Output:
+    """The way in which treelite makes the margins and the predictions of a model."""
     target = model.about.target
     if isinstance(target, Nominal):
         num_classes = len(target.values)
@@ -125,7 +127,7 @@ def _output_of_margins(model: Model) -> _Output:
 
 
 class HeapTree(NamedTuple):
-    """A complete binary tree of depth D, with its nodes in heap order.
+    """A complete binary tree of depth D, as arrays of its nodes in heap order.
 
     Attributes:
         feature: i[2^D - 1], the feature that each inner node reads.
@@ -140,7 +142,7 @@ class HeapTree(NamedTuple):
 
 
 def _heap_trees(model: Model) -> Iterator[HeapTree]:
-    """The trees of a model."""
+    """The trees of a model, as complete trees in heap order."""
     splits = model.splits
     kind = model.about.kind
     if kind is OBLIVIOUS:
@@ -167,7 +169,9 @@ def _heap_trees(model: Model) -> Iterator[HeapTree]:
 
 
 def _add_tree(ensemble: Any, tree: HeapTree, *, scale: float, num_bins: list[int]) -> None:
-    """Add a tree to an ensemble. A node of which all bins go left is left out.
+    """Add a tree to an ensemble of treelite.
+
+    A node of which all bins go left is left out.
 
     Args:
         ensemble: treelite's builder.
@@ -196,7 +200,10 @@ def _add_tree(ensemble: Any, tree: HeapTree, *, scale: float, num_bins: list[int
 
 
 def _first_kept_node(tree: HeapTree, node: int) -> int:
-    """The node itself, or the first one on its left branch that is a leaf or sends bins right."""
+    """The first node, from this one down the left branch, that is kept in an ensemble.
+
+    It is a leaf, or sends bins right.
+    """
     while node < len(tree.feature) and tree.right.ndim == 2 and not tree.right[node].any():
         node = 2 * node + 1
     return node
@@ -205,7 +212,10 @@ def _first_kept_node(tree: HeapTree, node: int) -> int:
 def _add_test_of_node(
     ensemble: Any, tree: HeapTree, node: int, children: list[int], num_bins: int
 ) -> None:
-    """Add the test of an inner node, whose feature has `num_bins` bins."""
+    """Add the test of an inner node to an ensemble of treelite.
+
+    The feature of the node has `num_bins` bins.
+    """
     feature = int(tree.feature[node])
     routes = {"default_left": True, "left_child_key": children[0], "right_child_key": children[1]}
     if tree.right.ndim == 1:

@@ -22,7 +22,9 @@ from dpbt.public_types import UNSPLIT, Splits
 
 
 class ColumnScores:
-    """Computes the scores of rows with each bin of a column, up to a constant of each row.
+    """The scores of rows with each bin of a column in turn.
+
+    A score is known up to a constant of its row.
 
     Args:
         model: a model that reads bins.
@@ -35,7 +37,7 @@ class ColumnScores:
         self._rows = rows
         self._num_bins = [column.n_bins for column in domain.values()]
         kind = model.about.kind
-        hypotheses = model.host_hypotheses()
+        hypotheses = model.host_hypotheses_of_run_rounds()
         self._num_classes = np.shape(model.intercept)
         match kind.name:
             case OBLIVIOUS.name:
@@ -48,7 +50,7 @@ class ColumnScores:
     def scores_by_bin(
         self, column: int, is_selected_row: Bool[np.ndarray, "_"] | None = None
     ) -> Float64[np.ndarray, "_ _ ..."]:
-        """f64[bins, rows, ...]: the score of each row if a column had each of its bins there.
+        """The score of each row if a column had each of its bins there: f64[bins, rows, ...].
 
         With several classes there is an axis of classes. What does not depend on the column may be
         missing from a row's scores, so only their differences between bins have a meaning.
@@ -67,7 +69,10 @@ class ColumnScores:
 
 
 class _ScoresOfObliviousTrees:
-    """`ColumnScores` of oblivious trees: only the trees that read the column are evaluated."""
+    """The scores of rows by the bin of a column, for oblivious trees.
+
+    Only the trees that read the column are evaluated.
+    """
 
     def __init__(self, trees: ObliviousTree, rows: np.ndarray):
         self._rows = rows
@@ -95,7 +100,10 @@ class _ScoresOfObliviousTrees:
 
 
 class _ScoresOfCurves:
-    """`ColumnScores` of an additive model: a curve, and the pairs that its column is in."""
+    """The scores of rows by the bin of a column, for an additive model.
+
+    They are sums of the column's curve and of the tables of the pairs that the column is in.
+    """
 
     def __init__(self, shapes: ShapeFunctions, domain: Domain, rows: np.ndarray):
         self._names = list(domain)
@@ -121,7 +129,10 @@ class _ScoresOfCurves:
 
 
 class _ScoresOfHypotheses:
-    """`ColumnScores` of any hypotheses, by a model of those that read the column."""
+    """The scores of rows by the bin of a column, for any hypotheses.
+
+    A model of those hypotheses that read the column predicts them.
+    """
 
     def __init__(self, model: Model, hypotheses: Any, rows: np.ndarray):
         self._model = model
@@ -155,7 +166,10 @@ class _ScoresOfHypotheses:
 def _features_read_by_each_hypothesis(
     model: Model, hypotheses: Any
 ) -> Bool[np.ndarray, "T F"] | None:
-    """bool[T, F]: whether hypothesis t reads feature f; None if any may read any."""
+    """Whether hypothesis t reads feature f: bool[T, F].
+
+    It is None if any hypothesis may read any feature.
+    """
     splits = model.splits
     kind = model.about.kind
     if splits is None or kind.name not in (TREES.name, TREE_GROUPS.name):

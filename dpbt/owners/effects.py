@@ -9,10 +9,10 @@ distribution. So an average here describes the model, and not the people in the 
 Noise has effects, too. A model of pure noise splits on uninformative attributes, and these then
 have an effect here. An effect shows what the model uses, and not what is true of the data. With
 `noise=True` functions estimate the effects of the noise. They redraw the noise of the rounds around
-the release (`models_with_redrawn_noise`). This needs the public scales of the noise and no row, so
-it costs no privacy. The selected splits do not change, and neither do the first and the last step.
-Oblivious trees and curves know the deviation of their noise, also in a file. Other hypotheses need
-the transcript, so the effects of the noise of such a loaded model are unknown.
+the release (`models_with_fresh_noise_added`). This needs the public scales of the noise and no row,
+so it costs no privacy. The selected splits do not change, and neither do the first and the last
+step. Oblivious trees and curves know the deviation of their noise, also in a file. Other hypotheses
+need the transcript, so the effects of the noise of such a loaded model are unknown.
 """
 
 import dataclasses
@@ -84,7 +84,9 @@ class PartialDependence(NamedTuple):
 def attribute_effects(
     model: Model | Any, domain: Domain | None = None, *, draws: int = 1024, noise: bool = False
 ) -> list[Effect]:
-    """The total effect of each attribute on the score, largest first. It costs no privacy.
+    """The total effect of each attribute on the score, largest first.
+
+    It costs no privacy.
 
     The total effect of an attribute is E[Var(score | all other attributes)]. Bins have the uniform
     law of this module. In words: fix all other bins at random, redraw this one, and take the
@@ -123,7 +125,7 @@ def attribute_effects(
     column_scores = ColumnScores(model, model_domain, rows)
     scores_by_noise = [
         ColumnScores(each, model_domain, rows_of_noise)
-        for each in ((model, *models_with_redrawn_noise(model)) if noise else ())
+        for each in ((model, *models_with_fresh_noise_added(model)) if noise else ())
     ]
     for number, name in enumerate(model_domain):
         # Of all combinations, those of the other columns.
@@ -159,7 +161,9 @@ def partial_dependence(
     draws: int = 4096,
     noise: bool = False,
 ) -> PartialDependence:
-    """The mean score for each bin of one or two attributes. It costs no privacy.
+    """The mean score for each bin of one or two attributes.
+
+    It costs no privacy.
 
     The mean is over the bins of all other attributes, by the uniform law of this module. It is
     exact if the domain has at most 2^14 combinations of bins. Otherwise it is the mean over public
@@ -194,8 +198,8 @@ def partial_dependence(
     )
     shape = (*(model_domain[name].n_bins for name in names), *scores.shape[2:])
     deviations = np.zeros(shape)
-    if models_by_noise := models_with_redrawn_noise(model) if noise else []:
-        changes = _score_changes_of_redrawn_models(
+    if models_by_noise := models_with_fresh_noise_added(model) if noise else []:
+        changes = _score_changes_by_fresh_noise(
             model, models_by_noise, model_domain, columns=columns, score_or_probability=of
         )
         changes = changes.mean(axis=2)
@@ -209,20 +213,20 @@ def partial_dependence(
     )
 
 
-def models_with_redrawn_noise(model: Model) -> list[Model]:
-    """Copies of a model in which noise of the rounds is drawn again and added to what was released.
+def models_with_fresh_noise_added(model: Model) -> list[Model]:
+    """Copies of a model, each with fresh noise of the rounds added to what was released.
 
-    They are made under a fixed seed, and are the same in every call. The leaves of oblivious trees
-    get Gaussian noise of their known deviation, and so do the curves of a loaded model, whose bins
-    are taken to be independent. Other models redraw the recorded sites of their rounds
-    (`replay.redraw_hypotheses`). There are none if the noise is not known, or there is none.
+    The copies are made under a fixed seed, and are the same in every call. The leaves of oblivious
+    trees get Gaussian noise of their known deviation, and so do the curves of a loaded model, whose
+    bins are taken to be independent. Other models redraw the recorded sites of their rounds
+    (`replay.redraw_hypotheses`). There are no copies if the noise is not known, or there is none.
     """
     recipe = model.recipe
     kind = model.about.kind
     if kind is OBLIVIOUS and np.any(model.hypotheses.noise):
-        return _models_with_redrawn_leaf_noise(model)
+        return _models_with_fresh_leaf_noise_added(model)
     if kind is SHAPES and model.transcript is None:
-        return _models_with_redrawn_curve_noise(model)
+        return _models_with_fresh_curve_noise_added(model)
     if model.transcript is None or recipe is None or recipe.learner.withheld:
         return []
     import jax
@@ -249,12 +253,12 @@ def models_with_redrawn_noise(model: Model) -> list[Model]:
     return [dataclasses.replace(model, hypotheses=hypotheses) for hypotheses in redrawn]
 
 
-def _models_with_redrawn_leaf_noise(model: Model) -> list[Model]:
+def _models_with_fresh_leaf_noise_added(model: Model) -> list[Model]:
     """Copies of a model of oblivious trees, with Gaussian noise added to the leaves.
 
     The noise has the deviation that the trees state (`ObliviousTree.noise`).
     """
-    trees = model.host_hypotheses()
+    trees = model.host_hypotheses_of_run_rounds()
     rng = np.random.default_rng(0)
     depth = trees.feature.shape[1]
     share = trees.smoothing.reshape(-1, *[1] * (trees.leaf.ndim - 2 + depth))
@@ -274,12 +278,12 @@ def _models_with_redrawn_leaf_noise(model: Model) -> list[Model]:
     return models_by_noise
 
 
-def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
+def _models_with_fresh_curve_noise_added(model: Model) -> list[Model]:
     """Copies of an additive model, with Gaussian noise added to the curves and tables.
 
     The noise has the deviation that the curves state (`ShapeFunctions.noise`).
     """
-    shapes = model.host_hypotheses()
+    shapes = model.host_hypotheses_of_run_rounds()
     if not np.any(shapes.noise):
         return []
     rng = np.random.default_rng(0)
@@ -293,7 +297,7 @@ def _models_with_redrawn_curve_noise(model: Model) -> list[Model]:
     ]
 
 
-def _score_changes_of_redrawn_models(
+def _score_changes_by_fresh_noise(
     model: Model,
     noisy_models: Sequence[Model],
     domain: Domain,
@@ -301,7 +305,10 @@ def _score_changes_of_redrawn_models(
     columns: list[int],
     score_or_probability: str,
 ) -> Float64[np.ndarray, "models combinations rows ..."]:
-    """f64[models, combinations, rows, ...]: scores of redrawn models minus the model's."""
+    """The scores of noisy copies of a model minus those of the model itself.
+
+    They are f64[models, combinations, rows, ...], at each combination of the bins of some columns.
+    """
     scores, *redrawn_scores = (
         _scores_at_bin_combinations(
             evaluated_model,
@@ -347,7 +354,10 @@ def _scores_at_bin_combinations(
     score_or_probability: str,
     max_draws: int,
 ) -> _ScoresAtBinCombinations:
-    """Score rows at each combination of the bins of some columns; the other bins are enumerated.
+    """Score rows at each combination of the bins of some columns.
+
+    The rows have all combinations of the bins of the other columns. If these are too many, the rows
+    are a Latin hypercube of them.
 
     If there are too many combinations of the other bins, a Latin hypercube of them is scored.
 
@@ -383,21 +393,30 @@ def _scores_at_bin_combinations(
 
 
 def _all_bin_combinations(num_bins: Sequence[int]) -> UInt8[np.ndarray, "_ F"]:
-    """u8[prod(num_bins), F]: all combinations of the bins of F columns, the last one fastest."""
+    """All combinations of the bins of F columns, the last column fastest.
+
+    They are u8[prod(num_bins), F].
+    """
     return np.indices(tuple(num_bins), np.uint8).reshape(len(num_bins), math.prod(num_bins)).T
 
 
 def _latin_hypercube_rows(
     num_bins: Sequence[int], num_rows: int
 ) -> UInt8[np.ndarray, "num_rows F"]:
-    """u8[num_rows, F]: random rows in which each column has its bins equally often, up to one."""
+    """Random rows of a Latin hypercube: u8[num_rows, F].
+
+    Each column has its bins equally often, up to one.
+    """
     rng = np.random.default_rng(0)  # the same in every call
     columns = [rng.permutation(np.arange(num_rows) % size) for size in num_bins]
     return np.stack(columns, axis=1).astype(np.uint8)
 
 
 def _standard_error_of_mean(values: np.ndarray, is_exact: bool) -> np.ndarray:
-    """The approximate standard error of the mean over the first axis; 0 if the mean is exact."""
+    """The approximate standard error of the mean over the first axis.
+
+    It is 0 if the mean is exact.
+    """
     if is_exact:
         return np.zeros(values.shape[1:])
     return values.std(axis=0, ddof=1) / math.sqrt(len(values))

@@ -10,7 +10,7 @@ import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Self, cast
+from typing import Any, ClassVar, Literal, NamedTuple, Self, cast
 
 import numpy as np
 from jaxtyping import UInt8
@@ -72,7 +72,10 @@ _RECIPE_PARAMETERS = ("epsilon", "delta", "rows", "relation", "monotone", "max_r
 
 
 class RepeatedReleaseWarning(UserWarning):
-    """Several clones of one estimator are fitted, as cross-validation and grid search do."""
+    """A warning that several clones of one estimator are fitted, so that their costs add up.
+
+    Cross-validation and grid search fit such clones.
+    """
 
 
 _EFFECT_DEVIATIONS_BY_MODEL: weakref.WeakKeyDictionary[models.Model, dict[str, float]] = (
@@ -86,7 +89,10 @@ _parameters = dataclasses.dataclass(eq=False, repr=False, kw_only=True)
 
 @_parameters
 class PrivateEstimator(BaseEstimator):
-    """Base of all estimators. Subclasses add parameters and predictions."""
+    """The base class of all estimators: parameters, `fit`, and what a fit has released.
+
+    Subclasses add parameters and predictions.
+    """
 
     _recipes: ClassVar[Mapping[str, Callable[..., Any]]]
     """The recipes by name."""
@@ -190,7 +196,7 @@ class PrivateEstimator(BaseEstimator):
         key = keys.mix_rows_into_research_key(key, [table])
         with show_progress("learning", bool(self.verbose)) as progress:
             model = fit(key, table, recipe, public_key, memory=self.memory, progress=progress)
-        self._warn_if_second_clone_is_fitted()
+        self._warn_once_if_cross_validation_spends()
 
         # The release.
         validate_data(self, argument_of_validate_data(X, rows), reset=True, skip_check_array=True)
@@ -241,7 +247,7 @@ class PrivateEstimator(BaseEstimator):
     def _weight_and_user_arguments(
         self, label: Label | None, sample_weight: Any | None, users: Any | None
     ) -> dict[str, Any]:
-        """The arguments of `dpbt.table` on weights and ids of users, as a mapping by name.
+        """The arguments of `dpbt.table` on weights and ids of users, by name.
 
         Raises:
             ValueError: if the domain's file declares weights or ids that `fit` did not get, or
@@ -268,8 +274,11 @@ class PrivateEstimator(BaseEstimator):
             )
         return options
 
-    def _warn_if_second_clone_is_fitted(self) -> None:
-        """Warn once that cross-validation spends budget: when the second clone is fitted."""
+    def _warn_once_if_cross_validation_spends(self) -> None:
+        """Warn once that cross-validation spends budget.
+
+        The warning comes when a second clone of one estimator is fitted.
+        """
         if self._clone_number == 2:
             self._clone_number = 0
             warnings.warn(
@@ -283,9 +292,10 @@ class PrivateEstimator(BaseEstimator):
     # What is released.
 
     def save(self, path: str | Path) -> None:
-        """Write the model to one file, which `dpbt.load` reads with NumPy alone (`dpbt.save`).
+        """Write the model to one file.
 
-        The file holds the domain and the classes, so it reads raw columns and predicts classes.
+        `dpbt.load` reads the file with NumPy alone (`dpbt.save`). The file holds the domain and the
+        classes, so it reads raw columns and predicts classes.
 
         Raises:
             sklearn.exceptions.NotFittedError: before `fit`.
@@ -297,7 +307,9 @@ class PrivateEstimator(BaseEstimator):
         save(self.model_, path, domain=self.domain_, classes=classes)
 
     def explain(self, trees: int | None = None) -> str:
-        """The model in words, or its first trees (`dpbt.explain`).
+        """Describe the model in words, or its first trees.
+
+        It is the text of `dpbt.explain`.
 
         Raises:
             sklearn.exceptions.NotFittedError: before `fit`.
@@ -309,9 +321,10 @@ class PrivateEstimator(BaseEstimator):
     def contributions(
         self, X: Any, background: Mapping[str, Any] | str | None = None
     ) -> Contributions:
-        """What each column of each row adds to its score, exactly (`dpbt.Model.contributions`).
+        """What each column of each row adds to its score, exactly.
 
-        It is post-processing of the model, and as private as the rows.
+        They are those of `dpbt.Model.contributions`: post-processing of the model, and as private
+        as the rows.
 
         Args:
             X: N rows, as `predict` reads them.
@@ -330,7 +343,9 @@ class PrivateEstimator(BaseEstimator):
 
     @property
     def feature_importances_(self) -> np.ndarray:
-        """float64[F]: the share of each column of X in the effects on the score; 0 if none has one.
+        """The share of each column of X in the effects on the score: float64[F].
+
+        All are 0 if no column has an effect.
 
         An effect is the standard deviation of the score as this column alone is redrawn, with all
         bins of the declared domain equally likely (`dpbt.effects.attribute_effects`). It follows
@@ -354,16 +369,19 @@ class PrivateEstimator(BaseEstimator):
 
     @property
     def ledger_(self) -> accounting.Ledger:
-        """The cost of the fit (`dpbt.ledger`), with the kind of its key."""
+        """The ledger of the fit: what it costs, line by line, and the kind of its key.
+
+        It is that of `dpbt.ledger`.
+        """
         return ledger(self.model_)
 
     @property
     def statement_(self) -> str:
-        """The guarantee in plain words (`dpbt.statement`)."""
+        """The guarantee of the fit in plain words, as `dpbt.statement` puts it."""
         return statement(self.model_)
 
     def _encode_rows(self, X: Any) -> UInt8[np.ndarray, "N F"]:
-        """u8[N, F]: encode rows into the bins that the model reads."""
+        """Encode rows into the bins that the model reads: u8[N, F]."""
         check_is_fitted(self, "model_")
         rows = rows_by_column(X, len(self._column_order.names))
         validate_data(self, argument_of_validate_data(X, rows), reset=False, skip_check_array=True)
@@ -385,9 +403,10 @@ class PrivateEstimator(BaseEstimator):
         return clone
 
     def __getstate__(self) -> dict:
-        """The state that is pickled: the parameters and the model, as `dpbt.load` would read it.
+        """The state that is pickled: the parameters and the fitted model.
 
-        The private report to the owner of the rows is left out.
+        The model is kept as `dpbt.load` would read it. The private report to the owner of the rows
+        is left out.
         """
         state: dict[str, Any] = {**cast(dict, super().__getstate__())}
         state.pop("owner_report_", None)  # private
@@ -397,16 +416,18 @@ class PrivateEstimator(BaseEstimator):
 
 
 def argument_of_validate_data(X: Any, rows: RowsByColumn) -> Any:
-    """What scikit-learn's `validate_data` gets as X, to check the names and the number of columns.
+    """What stands for X in scikit-learn's `validate_data`, which then reads none of its cells.
 
-    It is X itself if X has names, as the function reads no cell then, or else an array without
-    rows.
+    The function checks the names and the number of columns. It is X itself if X has names, as the
+    function reads no cell then, or else an array without rows.
     """
     return X if rows.names is not None else np.empty((0, rows.num_columns))
 
 
 def flatten_to_one_column(name: str, data: Any) -> Any:
-    """Flatten labels, weights or ids that may be a frame or an array of one column to one axis.
+    """Flatten labels, weights or ids to one axis.
+
+    They may be a frame or an array of one column.
 
     Raises:
         ValueError: for more than one column, and for a value that holds no cells yet, such as a
@@ -432,7 +453,10 @@ def flatten_to_one_column(name: str, data: Any) -> Any:
 
 
 class TableAndReport(NamedTuple):
-    """The table of a fit, and the report to its owner on how the domain read it; both private."""
+    """The table of a fit, and the report to its owner on how the domain read it.
+
+    Both are private.
+    """
 
     table: Table
     report: OwnerReport
@@ -506,8 +530,10 @@ def keys_of_random_state(random_state: Any) -> keys.NoiseAndPublicKeys:
     return keys.noise_and_public_keys(seed, "random_state")
 
 
-def _has_probabilities(estimator: Any) -> bool:
-    """Whether `predict_proba` exists: it does unless a fitted model states no probabilities.
+def _check_has_probabilities(estimator: Any) -> Literal[True]:
+    """Refuse `predict_proba` of a fitted model that states no probabilities.
+
+    For any other estimator it is True, as `available_if` asks.
 
     Raises:
         AttributeError: if its model has none, saying why.
@@ -522,7 +548,7 @@ def _has_probabilities(estimator: Any) -> bool:
 
 @_parameters
 class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
-    """Base of the two classifiers."""
+    """The base class of the classifiers: it predicts classes, scores and probabilities."""
 
     classes: Any = None
 
@@ -530,25 +556,27 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
         return declarations.declared_classes(self.classes, label, labels)
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """float64[N]: the score of each row; above 0 means `classes_[1]`.
+        """The score of each row: float64[N].
 
-        With K > 2 classes it is float64[N, K], a score for each of `classes_`.
+        A score above 0 means `classes_[1]`. With K > 2 classes it is float64[N, K], a score for
+        each of `classes_`.
         """
         bins = self._encode_rows(X)
         return np.asarray(models.decision_function(self.model_, bins), np.float64)
 
     def predict(self, X: Any) -> np.ndarray:
-        """[N]: the class of each row, of `classes_`. A score of 0 means `classes_[0]`.
+        """The predicted class of each row, one of `classes_`.
 
-        With several classes it is that of the largest score, the first of equal ones.
+        A score of 0 means `classes_[0]`. With several classes it is that of the largest score, the
+        first of equal ones.
         """
         score = self.decision_function(X)
         class_number = np.argmax(score, axis=1) if score.ndim == 2 else (score > 0).astype(int)
         return self.classes_[class_number]
 
-    @available_if(_has_probabilities)
+    @available_if(_check_has_probabilities)
     def predict_proba(self, X: Any) -> np.ndarray:
-        """float64[N, K]: the probability of each class, in the order of `classes_`.
+        """The probability of each class for each row, in the order of `classes_`: float64[N, K].
 
         Recipes that vote, such as "lazybb_rules", state no probabilities.
         """
@@ -565,7 +593,7 @@ class _PrivateClassifier(ClassifierMixin, PrivateEstimator):
 
 @_parameters
 class PrivateBoostingClassifier(_PrivateClassifier):
-    """Differentially private boosted trees of two classes, or of several.
+    """A classifier by differentially private boosted trees, of two classes or of several.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, for the X, y and weights given
     to `fit`, with the lines of `ledger_`. It starts at that X: a transformer that was fitted on
@@ -627,7 +655,7 @@ class PrivateBoostingClassifier(_PrivateClassifier):
 
 @_parameters
 class PrivateForestClassifier(_PrivateClassifier):
-    """Differentially private random forests of two classes.
+    """A classifier by differentially private random forests, of two classes.
 
     The score of a row is the mean share of `classes_[1]` that the trees state, less 1/2. So classes
     and probabilities agree, as in scikit-learn's forests. `dpbt.predict(model_, ...)` has the other
@@ -657,7 +685,9 @@ class PrivateForestClassifier(_PrivateClassifier):
     recipe: Any = "random_forest"
 
     def fit(self, X: Any, y: Any, users: Any = None) -> Self:  # type: ignore[override]
-        """Learn and release a forest, as `PrivateBoostingClassifier.fit` does. It takes no weights.
+        """Learn and release a forest.
+
+        It reads its arguments as `PrivateBoostingClassifier.fit` does, but takes no weights.
 
         Args:
             X: N rows.
@@ -675,13 +705,16 @@ class PrivateForestClassifier(_PrivateClassifier):
             raise ValueError(f"a forest takes a recipe of random trees, got {recipe.name}")
 
     def decision_function(self, X: Any) -> np.ndarray:
-        """float64[N]: the mean share of `classes_[1]` less 1/2; above 0 means that class."""
+        """The mean share of `classes_[1]` that the trees state for each row, less 1/2: float64[N].
+
+        A score above 0 means that class.
+        """
         return self.predict_proba(X)[:, 1] - 0.5
 
 
 @_parameters
 class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
-    """Differentially private boosted trees of a number in a declared range.
+    """A regressor by differentially private boosted trees, of a number in a declared range.
 
     Guarantee: as `PrivateBoostingClassifier`.
 
@@ -735,7 +768,10 @@ class PrivateBoostingRegressor(RegressorMixin, PrivateEstimator):
         return DeclaredAnswers(None, target_with_objective(target, self.objective, self.quantile))
 
     def predict(self, X: Any) -> np.ndarray:
-        """float64[N]: the number of each row, in its units and inside the declared range."""
+        """The predicted number of each row, in its units: float64[N].
+
+        It is inside the declared range.
+        """
         bins = self._encode_rows(X)
         return np.asarray(self.model_.predict(bins))
 

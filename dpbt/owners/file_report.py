@@ -38,7 +38,9 @@ _MAX_SHARE_MISREAD = 0.05
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
 class OwnerReport:
-    """Exact counts of private rows and cells; `str` shows them, and `repr` does not.
+    """Exact counts of private rows and cells, by how a domain and a label read them.
+
+    `str` shows the counts, and `repr` does not.
 
     Attributes:
         rows: the number of rows that were read.
@@ -74,13 +76,14 @@ class OwnerReport:
 
     @property
     def suspect_columns(self) -> tuple[str, ...]:
-        """The names of the columns that may be declared wrongly, which `str` calls doubtful.
+        """The names of the columns that may be declared wrongly.
 
-        Such a column is constant, or lacks values in more than half of the rows, the label and the
-        user in more than a twentieth. Empty cells do not count in a column that is declared to have
-        missing ones, unless it has no other. A column is suspect, too, if more than a twentieth of
-        its cells hold text that is no value; values that a nominal column does not list count only
-        where an option would read them. Without any row the label is suspect.
+        The text of the report calls them doubtful. Such a column is constant, or lacks values in
+        more than half of the rows, the label and the user in more than a twentieth. Empty cells do
+        not count in a column that is declared to have missing ones, unless it has no other. A
+        column is suspect, too, if more than a twentieth of its cells hold text that is no value;
+        values that a nominal column does not list count only where an option would read them.
+        Without any row the label is suspect.
         """
         suspect = [*self.constant]
         for name, count in self.unread.items():
@@ -112,7 +115,10 @@ class OwnerReport:
         return self.unread[name] - causes.num_empty
 
     def __str__(self) -> str:
-        """All counts, a line for each column, and which columns may be declared wrongly."""
+        """The text of the report: all counts, and which columns may be declared wrongly.
+
+        There is a line for each column.
+        """
         lines = [REPORT_HEADING, f"{self.rows} rows"]
         lines += [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
         for name in self.unread:
@@ -137,7 +143,10 @@ class OwnerReport:
         return "\n".join(lines)
 
     def describe_suspect_columns(self) -> str:
-        """Text on columns that may be declared wrongly and on malformed lines; empty for none."""
+        """Text on the columns that may be declared wrongly and on malformed lines.
+
+        It is empty if there are none.
+        """
         if not self.suspect_columns:
             return ""
         lines = [f"  {count} lines have {fault}" for fault, count in self.faults.items()]
@@ -168,13 +177,16 @@ class OwnerReport:
 
 
 def _bins_of_labels_or_weights(values: np.ndarray) -> UInt8[np.ndarray, "N"]:
-    """u8[N]: the bin of each label or weight: a class itself, or a number's tenth of [0, 1]."""
+    """The bin of each label or weight: u8[N].
+
+    Of a class it is the class itself, and of a number its tenth of [0, 1].
+    """
     are_numbers = values.dtype.kind == "f"
     return np.minimum(values * 10, 9).astype(np.uint8) if are_numbers else values.astype(np.uint8)
 
 
 class OwnerReportBuilder:
-    """Counts how a domain and a label read rows, block by block, and builds the report of them.
+    """Counts, block by block, how a domain and a label read rows, and builds the report of them.
 
     Args:
         domain: the public domain.
@@ -240,7 +252,7 @@ class OwnerReportBuilder:
     def _read_bins_of_label_weights_and_ids(
         self, block: Columns, num_rows: int
     ) -> dict[str, ColumnBins]:
-        """Read the labels, weights and ids of users of a block into bins, by the column's name.
+        """Read the labels, weights and ids of users of a block into bins, by column.
 
         Columns that the rows lack are left out.
         """
@@ -330,10 +342,10 @@ def owner_report_of_rows(
     *,
     names: Collection[str] | None = None,
 ) -> OwnerReport:
-    """Report to the owner of rows how a domain and a label read them, as a table would.
+    """Report to the owner of rows how a domain and a label read them.
 
-    Rows beyond the limit of their user are counted, too. Numbers of labels and weights are read in
-    tenths of their range.
+    A table reads them alike. Rows beyond the limit of their user are counted, too. Numbers of
+    labels and weights are read in tenths of their range.
 
     Args:
         domain: the public domain.

@@ -23,7 +23,7 @@ from dpbt.data.cells import (
     ColumnCells,
     DictionaryCells,
     fold_case,
-    read_text,
+    read_text_or_number_word,
 )
 from dpbt.data.column_types import Boolean, Column, Nominal, Numeric
 from dpbt.data.domains import Label
@@ -56,14 +56,14 @@ class Cause(NamedTuple):
 
 
 class CountedCause(NamedTuple):
-    """The text of a cause, and the number of cells that are missing for it."""
+    """A cause for which cells are missing, and the number of these cells."""
 
     text: str
     num_cells: int
 
     @property
-    def is_empty(self) -> bool:
-        """Whether the cells hold nothing, so that nothing is wrong with them."""
+    def is_of_empty_cells(self) -> bool:
+        """Whether the cells with this cause hold nothing, so that nothing is wrong with them."""
         return self.text == EMPTY
 
 
@@ -88,8 +88,8 @@ class MissingCauses(NamedTuple):
 
     @property
     def num_empty(self) -> int:
-        """The number of cells that hold nothing, or a word that means a missing cell."""
-        return sum(cause.num_cells for cause in self.causes if cause.is_empty)
+        """The number of missing cells that hold nothing, or a word such as NA."""
+        return sum(cause.num_cells for cause in self.causes if cause.is_of_empty_cells)
 
 
 def explain_missing_cells(
@@ -98,7 +98,8 @@ def explain_missing_cells(
     """The causes for which cells of a column are missing, and the options that read those cells.
 
     Args:
-        num_cells_by_text: the number of missing cells by their text (`cells.read_text`).
+        num_cells_by_text: the number of missing cells by their text
+            (`cells.read_text_or_number_word`).
         column: the declaration of the column; None for weights and ids.
     """
     cause_by_text = {text: _cause_of_missing_text(text, column) for text in num_cells_by_text}
@@ -173,7 +174,10 @@ def _choose_options_that_read_most(
 
 
 def _column_with_options(column: Column, options: Mapping[str, Any]) -> Column | None:
-    """The declaration of a column with further options; None if it cannot have them."""
+    """The declaration of a column with further options added.
+
+    It is None if the column cannot have them.
+    """
     changes = dict(options)
     if "date" in changes:
         changes |= {"decimal": None, "strip": ()}
@@ -194,12 +198,18 @@ def _options_as_json_text(options: Mapping[str, Any]) -> str:
 
 
 def means_missing_cell(text: str | None) -> bool:
-    """Whether text means that a cell has no value: it is empty, or a word such as NA."""
+    """Whether text means that a cell has no value.
+
+    Such text is empty, or a word such as NA.
+    """
     return text is not None and (not text or (text.isascii() and text.lower() in MISSING_WORDS))
 
 
 def _cause_of_missing_text(text: str | None, column: Column | None) -> Cause:
-    """Why a cell with this text is missing in a column; None is a cell that has no text."""
+    """Why a cell with this text is missing in a column.
+
+    The text None stands for a cell that has none.
+    """
     if means_missing_cell(text):
         return Cause(EMPTY)
     if text is None:
@@ -233,7 +243,10 @@ _TRUE_AND_FALSE_WORDS = frozenset(
 
 
 def _cause_if_capitals_differ(text: str, declared_words: Iterable[str]) -> Cause | None:
-    """The cause if text differs from a declared word in capitals alone; None for other text."""
+    """The cause of text that differs from a declared word in capitals alone.
+
+    It is None for other text.
+    """
     if fold_case(text) in map(fold_case, declared_words):
         return Cause(OTHER_CAPITALS, (("ignore_case", True),))
     return None
@@ -270,7 +283,7 @@ _GROUPED_BY_COMMAS = re.compile(r"(?<![0-9.,])[1-9][0-9]{0,2}(?:,[0-9]{3})+(?![0
 
 
 def _cause_of_text_in_numeric_column(text: str, column: Numeric) -> Cause:
-    """Why text is no number of a numeric column, with the fewest options under which it is one."""
+    """Why text is no number of a numeric column, and the fewest options under which it is one."""
     if len(text) > _MAX_CHARACTERS:
         return Cause(OTHER_TEXT)
     if formats := _date_formats_that_read(text):
@@ -288,7 +301,10 @@ def _cause_of_text_in_numeric_column(text: str, column: Numeric) -> Cause:
 
 
 def _cause_of_number_with_signs(text: str, column: Numeric) -> Cause:
-    """Why text is no number: the signs and the decimal mark with which it is one, the fewest."""
+    """Why text with signs is no number, and the fewest options under which it is one.
+
+    The options leave out signs, or state the decimal mark.
+    """
     normal = "".join(" " if character.isspace() else character for character in text)
     signs = {sign: "currency sign" for sign in _CURRENCY_WORDS if sign in normal}
     for character in normal:
@@ -394,7 +410,7 @@ def _time_forms() -> tuple[DateForm, ...]:
 
 
 def _time_formats_that_read(text: str) -> tuple[str, ...]:
-    """The formats, of those that are tried, that read the text as a time of the day."""
+    """The tried formats that read the text as a time of the day."""
     if ":" not in text:
         return ()
     return tuple(form.format for form in _time_forms() if not np.isnan(form.read_number(text)))
@@ -406,7 +422,7 @@ def _date_forms() -> tuple[DateForm, ...]:
 
 
 def _date_formats_that_read(text: str) -> tuple[str, ...]:
-    """The formats, of those that are tried, that read the text as a date."""
+    """The tried formats that read the text as a date."""
     if not 6 <= len(text) <= 40 or not any(sign in text for sign in "-./ "):
         return ()
     return tuple(form.format for form in _date_forms() if not np.isnan(form.read_number(text)))
@@ -452,13 +468,14 @@ _MISSING_CLASSES = ("NoneType", "NAType", "NaTType")
 
 
 def _text_of_missing_cell(cell: Cell) -> str | None:
-    """The text of a cell; "" for a cell that is empty, and None for an object without a text.
+    """The text of a missing cell.
 
-    The text of a date is its ISO form.
+    It is "" for a cell that is empty, and None for an object without a text. The text of a date is
+    its ISO form.
 
     As `cells` does, it runs no code of the cell's own class.
     """
-    if (text := read_text(cell)) is not None:
+    if (text := read_text_or_number_word(cell)) is not None:
         return text
     kind = type(cell)
     name = type.__dict__["__name__"].__get__(kind)
@@ -476,7 +493,7 @@ def _iso_date_form() -> DateForm:
 
 
 def column_of_label(label: Label) -> Column:
-    """Convert the declaration of a label to that of a column, which reads the same cells."""
+    """Convert the declaration of a label to that of a column that reads the same cells."""
     if label.target is not None:
         return label.target
     true_and_false: Any = label.positive, label.negative

@@ -48,12 +48,13 @@ def attributes(
     data: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw how much the score depends on each attribute, the largest on top.
+    """Draw how much the score depends on each attribute.
 
-    A bar is the square root of the attribute's total effect (`attribute_effects`): the standard
-    deviation of the score as this attribute alone is redrawn, with bins of the uniform law. If the
-    effect is estimated, a whisker shows about one standard error. The variances of the scores of
-    several classes are added up. A predicted number is in its units.
+    The attribute with the largest bar is on top. A bar is the square root of the attribute's total
+    effect (`attribute_effects`): the standard deviation of the score as this attribute alone is
+    redrawn, with bins of the uniform law. If the effect is estimated, a whisker shows about one
+    standard error. The variances of the scores of several classes are added up. A predicted number
+    is in its units.
 
     Noise makes bars, too. An uninformative attribute has one if a noisy choice, or the public
     splits of a random tree, selected it. An orange mark shows the bar that noise alone makes around
@@ -172,10 +173,11 @@ def shapes(
     max_attributes: int = 12,
     data: str = "",
 ) -> list[Axes]:
-    """Draw the shapes of all attributes in one figure, from the one of the largest range.
+    """Draw the shapes of all attributes in one figure, the one of the largest range first.
 
-    Each panel is as `shape` draws it, and all share one vertical axis. Of an additive model this
-    shows everything but the start of all scores. Its pairs are tables in colours, all of one scale.
+    If there are more than `max_attributes`, those of the largest ranges are drawn. Each panel is as
+    `shape` draws it, and all share one vertical axis. Of an additive model this shows everything
+    but the start of all scores. Its pairs are tables in colours, all of one scale.
 
     Args:
         model: from `fit`, trained on bins; from `dpbt.load`; or a fitted estimator.
@@ -197,7 +199,9 @@ def shapes(
     model = resolve_model(model)
     model_domain = resolve_domain_of_model(model, domain)
     if model.about.kind is SHAPES and of == "score":
-        columns_of_curves = [*shape_functions_by_column(model.host_hypotheses(), model_domain)[0]]
+        columns_of_curves = [
+            *shape_functions_by_column(model.host_hypotheses_of_run_rounds(), model_domain)[0]
+        ]
     else:
         columns_of_curves = [(name,) for name in model_domain]
     curves: dict[tuple[str, ...], _Curve] = {
@@ -245,12 +249,12 @@ def contributions(
     data: str = "",
     ax: Axes | None = None,
 ) -> Axes:
-    """Draw what each column of one row adds to its score, the largest on top.
+    """Draw what each column of one row adds to its score.
 
-    Bars begin at 0, so that they compare, and the title has the sum: the mean score over the
-    background, and that of the row (`dpbt.Model.contributions`). A whisker is two deviations of the
-    noise of privacy to each side, where the model knows it. A bar whose whisker crosses 0 may be
-    noise alone.
+    The largest bar is on top. Bars begin at 0, so that they compare, and the title has the sum: the
+    mean score over the background, and that of the row (`dpbt.Model.contributions`). A whisker is
+    two deviations of the noise of privacy to each side, where the model knows it. A bar whose
+    whisker crosses 0 may be noise alone.
 
     The picture shows the row, so it is as private as the row.
 
@@ -311,7 +315,7 @@ def contributions(
 
 
 class _Bars(NamedTuple):
-    """The bars of the contributions to a score, the largest first.
+    """The bars of the contributions to a score, in their order from the largest.
 
     Attributes:
         labels: the name and the cell of each column.
@@ -325,7 +329,10 @@ class _Bars(NamedTuple):
 
 
 def _bars_of_contributions(of_row: RowContributions, max_columns: int) -> _Bars:
-    """The bars of a row's contributions, of which the last may be the sum of the smallest ones."""
+    """The bars of a row's contributions, at most a given number.
+
+    If there are more columns, the last bar is the sum of the smallest ones.
+    """
     labels = [f"{name}: {cell}" for name, cell in zip(of_row.names, of_row.cells, strict=True)]
     values = of_row.values
     noise = np.zeros_like(values) if of_row.noise is None else of_row.noise
@@ -339,7 +346,7 @@ def _bars_of_contributions(of_row: RowContributions, max_columns: int) -> _Bars:
 
 
 def audit_roc(bounds: Sequence[Bound], ax: Axes | None = None) -> Axes:
-    """Draw the ROC of audits: the true positive rates of tests by their false positive rates.
+    """Draw the ROC of audits: the true positive rates of their tests by false positive rates.
 
     A test decides which of two tables a run was on. Points show the rates that the tests of each
     audit attain, with their confidence. No test of a learner that keeps the claim of the first
@@ -396,16 +403,18 @@ class _Curve(NamedTuple):
 def _curve_or_partial_dependence(
     model: Model, domain: Domain, names: tuple[str, ...], *, of: str, class_: Any
 ) -> _Curve:
-    """What to draw of one column or of a pair: its curve in an additive model, or a mean score.
+    """The curve or table that is drawn of one column or of a pair.
+
+    It is that of an additive model, or the mean score for each bin of any other.
 
     Raises:
         ValueError: as `shape`.
     """
     if model.about.kind is SHAPES and of == "score":
         check_names_are_columns(names, domain)
-        functions, noise = shape_functions_by_column(model.host_hypotheses(), domain)
+        functions, noise = shape_functions_by_column(model.host_hypotheses_of_run_rounds(), domain)
         bins_first = np.moveaxis(functions[names], range(-len(names), 0), range(len(names)))
-        shown = _describe_values_of_score(model, bins_first, of=of, class_=class_)
+        shown = _choose_and_describe_values(model, bins_first, of=of, class_=class_)
         return _Curve(
             values=shown.values * shown.scale,
             label=f"what a column adds to the {shown.description}",
@@ -413,8 +422,10 @@ def _curve_or_partial_dependence(
             base=0.0,
         )
     means = partial_dependence(model, names, domain, of=of, noise=True)
-    shown = _describe_values_of_score(model, means.values, of=of, class_=class_)
-    noise = shown.scale * _describe_values_of_score(model, means.noise, of=of, class_=class_).values
+    shown = _choose_and_describe_values(model, means.values, of=of, class_=class_)
+    noise = (
+        shown.scale * _choose_and_describe_values(model, means.noise, of=of, class_=class_).values
+    )
     values = shown.values
     if isinstance(model.about.target, Numeric):
         values = model.about.target.score_units.offset + shown.scale * values
@@ -427,7 +438,10 @@ def _curve_or_partial_dependence(
 
 
 def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = False) -> None:
-    """Draw a curve over the bins of a column, with bands of its noise; small among many panels."""
+    """Draw a curve over the bins of a column, with bands of its noise.
+
+    It may be small, for one of many panels.
+    """
     if is_small:
         num_inside, ticks = _ticks_of_bins(column, max_thresholds=4, max_values=16, max_length=18)
     else:
@@ -469,9 +483,10 @@ def _draw_curve(ax: Axes, column: Column, curve: _Curve, *, is_small: bool = Fal
 def _draw_table_of_pair(
     ax: Axes, columns: list[Column], *, values: np.ndarray, max_value: float
 ) -> Axes:
-    """Draw the table of a pair of columns in colours of -max_value..max_value.
+    """Draw the table of a pair of columns in colours.
 
-    It is drawn in new axes inside the panel, which are returned.
+    The colours are those of -max_value..max_value. The table is drawn in new axes inside the panel,
+    which are returned.
     """
     ax.set_axis_off()
     inner = ax.inset_axes((0, 0, 1, 1))
@@ -488,13 +503,15 @@ def _draw_table_of_pair(
     return inner
 
 
-def _panel_or_panel_of_new_figure(ax: Axes | None, size: tuple[float, float]) -> Axes:
-    """The panel `ax`, or if it is None the one panel of a new figure, of a size in inches."""
-    return _new_figure_of_panels(size, 1, 1)[0, 0] if ax is None else ax
+def _panel_or_panel_of_new_figure(ax: Axes | None, size_in_inches: tuple[float, float]) -> Axes:
+    """The given panel, or if it is None the one panel of a new figure."""
+    return _new_figure_of_panels(size_in_inches, 1, 1)[0, 0] if ax is None else ax
 
 
-def _new_figure_of_panels(size: tuple[float, float], num_rows: int, num_columns: int) -> np.ndarray:
-    """Make a figure of a size in inches, and return its panels: object[num_rows, num_columns].
+def _new_figure_of_panels(
+    size_in_inches: tuple[float, float], num_rows: int, num_columns: int
+) -> np.ndarray:
+    """Make a figure, and return its panels: object[num_rows, num_columns].
 
     Raises:
         ImportError: without matplotlib.
@@ -507,7 +524,7 @@ def _new_figure_of_panels(size: tuple[float, float], num_rows: int, num_columns:
             "pip install 'dpbt[figures]'"
         ) from error
     options: Any = {"sharey": True, "squeeze": False, "layout": "constrained"}
-    return plt.subplots(num_rows, num_columns, figsize=size, **options)[1]
+    return plt.subplots(num_rows, num_columns, figsize=size_in_inches, **options)[1]
 
 
 def _picture_title(model: Model, data: str, quantity: str = "") -> str:
@@ -516,18 +533,26 @@ def _picture_title(model: Model, data: str, quantity: str = "") -> str:
 
 
 def _suffix_of_positive_class(model: Model) -> str:
-    """The text " of CLASS" for the class whose score is drawn; empty unless there are two."""
+    """The text " of CLASS" for the class whose score is drawn.
+
+    It is empty unless there are two classes.
+    """
     about = model.about
     return f" of {about.classes[1]}" if about.target is None and about.classes else ""
 
 
 def _shorten_text(text: str, max_length: int) -> str:
-    """The text, or its beginning and an ellipsis if it is longer than `max_length` characters."""
+    """Cut text that is too long, and end it with an ellipsis.
+
+    The result has at most `max_length` characters.
+    """
     return text if len(text) <= max_length else f"{text[: max_length - 1]}\N{HORIZONTAL ELLIPSIS}"
 
 
 class _DescribedValues(NamedTuple):
-    """The values of one score, or of one probability, for each bin.
+    """The values that are drawn for each bin, and a description of them.
+
+    They are of one score, or of one probability.
 
     Attributes:
         values: the values, of the chosen class if there are several.
@@ -540,7 +565,7 @@ class _DescribedValues(NamedTuple):
     scale: float
 
 
-def _describe_values_of_score(
+def _choose_and_describe_values(
     model: Model, values: np.ndarray, *, of: str, class_: Any
 ) -> _DescribedValues:
     """Choose the values of the class that is drawn, and describe them.
@@ -569,7 +594,9 @@ def _describe_values_of_score(
 
 
 class _Ticks(NamedTuple):
-    """The ticks of an axis of bins: bin k is from k to k + 1, that of missing values after a gap.
+    """The ticks of an axis of bins.
+
+    Bin k is from k to k + 1, and that of missing values lies after a gap.
 
     Attributes:
         num_inside: the number of bins that touch each other, without that of missing values.
@@ -583,7 +610,9 @@ class _Ticks(NamedTuple):
 def _ticks_of_bins(
     column: Column, *, max_thresholds: int, max_values: int, max_length: int
 ) -> _Ticks:
-    """The ticks of an axis of a column's bins: some thresholds of a number, or listed values.
+    """The ticks of an axis of a column's bins.
+
+    They are at some of the thresholds of a number, or at listed values.
 
     Args:
         column: the column of the bins.

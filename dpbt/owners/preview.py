@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -32,7 +32,7 @@ _NUM_TEST_ROWS = 5000
 
 
 class PreviewLine(NamedTuple):
-    """The simulated accuracy of one recipe.
+    """The simulated accuracy of one recipe at one signal.
 
     Accuracies are shares of correct classes. For a number they are R^2: the share of the squared
     error or the pinball loss of a constant that is explained.
@@ -57,7 +57,9 @@ class PreviewLine(NamedTuple):
 
 
 class Preview(NamedTuple):
-    """The result of a simulation; `print` it.
+    """The simulated accuracies of recipes, and a description of the simulation.
+
+    `print` shows them as a table.
 
     Attributes:
         lines: the simulated accuracy of each recipe, for each signal.
@@ -72,7 +74,7 @@ class Preview(NamedTuple):
     shares: tuple[float, ...] = ()
 
     def __str__(self) -> str:
-        """The description, and a table with a line for each recipe and signal."""
+        """The description of the simulation, and a table with a line for each recipe and signal."""
         has_signal = not all(np.isnan(line.signal) for line in self.lines)
         head = f"{'rows':>9} {'epsilon':>8} {self.measure:>15} {'best':>6} {'constant':>9}"
         rows = [
@@ -88,7 +90,7 @@ class Preview(NamedTuple):
         return "\n".join([self.words, head, *rows])
 
     def _repr_html_(self) -> str:
-        """The text, with its lines."""
+        """The text of the preview as HTML that keeps its lines."""
         return PreformattedText(self)._repr_html_()
 
 
@@ -180,7 +182,7 @@ def preview(
 def _check_domains_and_memory(
     recipes: Sequence[Recipe], public: Table | None, domain: domains.DeclaredDomain
 ) -> None:
-    """Refuse public rows and recipes of another domain, and recipes whose tables exceed memory."""
+    """Refuse public rows or recipes of another domain, and recipes whose tables exceed memory."""
     if public is not None:
         domains.check_same_domain(public.domain, domain, "the public table", "the preview")
     for recipe in recipes:
@@ -191,7 +193,10 @@ def _check_domains_and_memory(
 def _describe_simulation(
     is_public: bool, target: Target | None, class_shares: tuple[float, ...]
 ) -> str:
-    """Text on what was simulated, which begins with how far to trust it."""
+    """Describe what was simulated.
+
+    The text begins with how far to trust it.
+    """
     if is_public:
         lines = ["a simulation on public rows: trust it as far as these are like yours"]
     else:
@@ -215,7 +220,7 @@ def _describe_simulation(
 
 
 def _normalised_class_shares(shares: Sequence[float], response: Response) -> np.ndarray:
-    """f64[K]: the stated shares of the classes, divided by their sum.
+    """The stated shares of the classes, divided by their sum: f64[K].
 
     Raises:
         ValueError: for a number, and unless there is a number above 0 for each class.
@@ -235,7 +240,7 @@ def _normalised_class_shares(shares: Sequence[float], response: Response) -> np.
 
 
 class _TrainingAndTestRows(NamedTuple):
-    """A table of rows to learn from and of rows to predict, and the best predictions of them.
+    """Rows to learn from, rows to predict, and the best predictions of these.
 
     Attributes:
         table: the rows. Present ones are to learn from, and absent ones to predict.
@@ -262,7 +267,7 @@ def _run_and_measure_accuracy(
     key: Array, rows: _TrainingAndTestRows, *, recipe: Recipe, target: Target | None
 ) -> _RunAccuracy:
     """Run a recipe on the present rows, and measure how well it predicts the others."""
-    scores = np.asarray(_boosted_scores(key, rows.table, recipe))
+    scores = np.asarray(_boost_and_score_all_rows(key, rows.table, recipe))
     is_test_row = ~np.asarray(rows.table.present)
     labels = np.asarray(rows.table.target)[is_test_row]
     predicted = predictions_of_scores(target, scores[is_test_row])
@@ -292,8 +297,8 @@ def _preview_line_of_runs(
 
 
 @compilation.jit_with_bounded_cache()
-def _boosted_scores(key: Array, table: Table, recipe: Recipe) -> Array:
-    """f32[N] or f32[N, K]: boost on the present rows, and return the scores of all rows.
+def _boost_and_score_all_rows(key: Array, table: Table, recipe: Recipe) -> Array:
+    """Boost on the present rows, and return the scores of all rows: f32[N] or f32[N, K].
 
     Recipes that differ in numbers alone share a compiled program.
     """
@@ -310,9 +315,10 @@ def _draw_training_and_test_rows(
     rng: np.random.Generator,
     class_shares: np.ndarray | None = None,
 ) -> _TrainingAndTestRows:
-    """Draw `num_rows` rows to learn from and further rows to predict, from public rows or made up.
+    """Draw rows to learn from and further rows to predict, from public rows or made up.
 
-    Made-up rows have the classes about equally often, or with the shares f64[K] `class_shares`.
+    There are `num_rows` rows to learn from. Made-up rows have the classes about equally often, or
+    with the shares f64[K] `class_shares`.
     """
     if public is not None:
         return _split_public_rows(public, num_rows, rng)
@@ -343,7 +349,10 @@ def _draw_training_and_test_rows(
 def _split_public_rows(
     public: Table, num_rows: int, rng: np.random.Generator
 ) -> _TrainingAndTestRows:
-    """Hold a random quarter of public rows out, and draw rows to learn from with replacement."""
+    """Hold a random quarter of public rows out, and draw rows to learn from the others.
+
+    They are drawn with replacement.
+    """
     present = rng.permutation(np.flatnonzero(public.present))
     test_rows, training_candidates = np.split(present, [len(present) // 4])
     row_numbers = np.concatenate([rng.choice(training_candidates, num_rows), test_rows])
@@ -360,11 +369,14 @@ _NUM_OFFSET_STEPS = 60
 """The number of steps by which the offsets of several classes approach the stated shares."""
 
 
-def _offsets_for_class_shares(hidden_numbers: np.ndarray, class_shares: np.ndarray) -> Any:
-    """The offsets with which hidden numbers f64[N] or f64[K, N] give classes the stated shares.
+def _offsets_for_class_shares(
+    hidden_numbers: np.ndarray, class_shares: np.ndarray
+) -> np.ndarray | float:
+    """The offsets with which hidden numbers give classes the stated shares.
 
-    As the noise of a hidden number is symmetric, and that of K of them alike, the best prediction
-    is still that of the explained part with the same offsets.
+    The hidden numbers are f64[N] or f64[K, N]. As the noise of a hidden number is symmetric, and
+    that of K of them alike, the best prediction is still that of the explained part with the same
+    offsets.
     """
     if hidden_numbers.ndim == 1:
         return -np.quantile(hidden_numbers, class_shares[0])
@@ -381,9 +393,10 @@ def _offsets_for_class_shares(hidden_numbers: np.ndarray, class_shares: np.ndarr
 def _sum_of_random_curves(
     domain: Domain, bins: np.ndarray, *, axes: tuple[int, ...], rng: np.random.Generator
 ) -> np.ndarray:
-    """f64[*axes, N]: for each row the sum of random curves, one of each column; the mean row is 0.
+    """For each row the sum of random curves of its columns: f64[*axes, N].
 
-    Over ordered bins a curve is a random walk; otherwise each bin has an independent value.
+    There is one curve of each column, and the mean over the rows is 0. Over ordered bins a curve is
+    a random walk; otherwise each bin has an independent value.
     """
     total = np.zeros((*axes, len(bins)))
     for column, bin in zip(domain.values(), bins.T, strict=True):
@@ -397,7 +410,10 @@ def _sum_of_random_curves(
 
 
 def _labels_of_hidden_numbers(hidden_numbers: np.ndarray, response: Response) -> np.ndarray:
-    """The label of each row by its hidden number, f64[N] or f64[K, N]: a class or a position."""
+    """The label of each row by its hidden number: a class, or a position in the range.
+
+    The hidden numbers are f64[N], or f64[K, N] for K classes.
+    """
     if response.is_number:
         return np.clip(0.4 + 0.15 * hidden_numbers, 0, 1)
     return hidden_numbers.argmax(axis=0) if response.score_axes else hidden_numbers > 0
@@ -413,11 +429,14 @@ class _AccuracyAndBaseline(NamedTuple):
 def _measure_predictions(
     target: Target | None, labels: np.ndarray, predicted: np.ndarray
 ) -> _AccuracyAndBaseline:
-    """The accuracy of predicted classes, or the R^2 of predicted positions in the range."""
+    """The accuracy of predicted classes, or the R^2 of predicted numbers, and that of a constant.
+
+    Numbers are positions in the range, and the constant is the best one.
+    """
     response = column_types.response_of_target(target)
     if not response.is_number:
         accuracy = float(np.mean(predicted == labels))
-        return _AccuracyAndBaseline(accuracy, measures.share_of_most_frequent(labels))
+        return _AccuracyAndBaseline(accuracy, measures.share_of_most_frequent_class(labels))
 
     def mean_loss(predicted: np.ndarray | float) -> float:
         residual = labels - predicted

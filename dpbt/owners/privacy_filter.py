@@ -77,7 +77,9 @@ _ROUNDING_UP = 1 + 2.0**-49
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CostLimits:
-    """The largest total cost of all releases that a filter pays for, in exact numbers.
+    """The largest total cost of all releases that a filter pays for.
+
+    All numbers are exact.
 
     Attributes:
         cost: in the measure.
@@ -93,7 +95,10 @@ class CostLimits:
 
 
 class Charge(msgspec.Struct, frozen=True, kw_only=True):
-    """What one release costs in each number of `CostLimits`, rounded up; a record of the file."""
+    """What one release costs in each number of `CostLimits`, rounded up.
+
+    It is a record of the filter's file.
+    """
 
     cost: storage.Number
     gap: storage.Number
@@ -101,7 +106,10 @@ class Charge(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilterTerms(msgspec.Struct, frozen=True, kw_only=True):
-    """The arguments of a `Filter`, which never change; a record of its file."""
+    """The arguments of a `Filter`, which never change.
+
+    They are a record of its file.
+    """
 
     epsilon: storage.Number
     delta: storage.Fraction
@@ -111,13 +119,13 @@ class FilterTerms(msgspec.Struct, frozen=True, kw_only=True):
     measure: Literal["epsilon", "rho", "mu"]
 
     @property
-    def unit(self) -> str:
-        """The name of the measure in which costs are added up."""
+    def cost_unit(self) -> str:
+        """The unit of the costs that are added up: "epsilon", "rho" or "mu^2"."""
         return "mu^2" if self.measure == "mu" else self.measure
 
     @property
     def limits(self) -> CostLimits:
-        """The limits that keep all releases together (epsilon, delta)-DP; see `cost_limits`."""
+        """The cost limits that keep all releases together (epsilon, delta)-DP."""
         return cost_limits(self.measure, epsilon=self.epsilon, delta=self.delta)
 
     def charge_of_ledger(self, ledger: Ledger) -> Charge:
@@ -200,13 +208,13 @@ def cost_limits(measure: str, *, epsilon: float, delta: float) -> CostLimits:
 
 
 def round_up_to_float(number: Fraction) -> float:
-    """The least float that is not below the number."""
+    """The least float that is not below an exact number."""
     nearest = float(number)
     return nearest if Fraction(nearest) >= number else math.nextafter(nearest, math.inf)
 
 
 def round_down_to_float(number: Fraction) -> float:
-    """The largest float that is not above the number."""
+    """The largest float that is not above an exact number."""
     return -round_up_to_float(-number)
 
 
@@ -224,7 +232,9 @@ _LOCK_SECONDS = 60
 
 
 class PaidRelease(msgspec.Struct, frozen=True, kw_only=True):
-    """One release that a filter paid for; a record of its file.
+    """One release that a filter paid for.
+
+    It is a record of the filter's file.
 
     Attributes:
         name: of the recipe, or of a release that dpbt did not make.
@@ -245,7 +255,7 @@ class PaidRelease(msgspec.Struct, frozen=True, kw_only=True):
 
 @functools.lru_cache(maxsize=4096)
 def _parse_paid_release(json_text: str) -> PaidRelease:
-    """Parse a record of a filter's file, in JSON, into a release that the filter paid for.
+    """Parse the JSON text of a record of a filter's file into a paid release.
 
     Raises:
         ValueError: for text that is no such record.
@@ -256,7 +266,7 @@ def _parse_paid_release(json_text: str) -> PaidRelease:
 
 
 def seal_of_file_texts(file_texts: Sequence[str]) -> str:
-    """The seal of a filter's file: the SHA-256 of its terms, salt and records of releases."""
+    """The SHA-256 that seals a filter's file: of its terms, salt and records of releases."""
     return hashlib.sha256(repr(["3", *file_texts]).encode()).hexdigest()
 
 
@@ -269,7 +279,7 @@ def _damaged_file_error(path: Path, error: Exception) -> ValueError:
 
 
 def _remove_folder_in_same_process(folder: str, process_id: int) -> None:
-    """Remove the temporary folder of a filter, but only in the process that made the folder."""
+    """Remove the temporary folder of a filter, if this process is the one that made it."""
     if os.getpid() == process_id:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -361,7 +371,7 @@ class Filter:
             path = Path(folder) / "filter.db"
         self._set_path_and_lock(path)
         self._create_database(terms)
-        self._read_all_releases()
+        self._read_releases_of_all_processes()
 
     @classmethod
     def open(cls, path: str | Path) -> Self:
@@ -373,17 +383,23 @@ class Filter:
         """
         opened = cls.__new__(cls)
         opened._set_path_and_lock(path)
-        opened._read_all_releases()
+        opened._read_releases_of_all_processes()
         return opened
 
     def _set_path_and_lock(self, path: str | Path) -> None:
-        """Set the path and the lock of the file, before anything is read from it."""
+        """Set the path and the lock of the file.
+
+        This comes before anything is read from it.
+        """
         self._path = as_path("path", path).absolute()
         self._lock = threading.RLock()
         self._texts: list[str] = []  # the terms, the salt and the releases, as last read
 
     def _create_database(self, terms: FilterTerms) -> None:
-        """Write the terms to a new database that only its owner can read; remove it on an error."""
+        """Write the terms to a new database that only its owner can read.
+
+        An error removes the database.
+        """
         self._path.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.close(os.open(self._path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
@@ -404,7 +420,10 @@ class Filter:
 
     @contextlib.contextmanager
     def _open_transaction(self, *, write: bool = False) -> Iterator[sqlite3.Connection]:
-        """Open the database in a transaction: other writers wait, and an error undoes all of it."""
+        """Open the database in a transaction.
+
+        Other writers wait, and an error undoes all of it.
+        """
         self._path.stat()  # its error says that there is no such file
         uri = f"{self._path.as_uri()}?mode=rw"
         # Without an isolation level the module begins no transaction of its own.
@@ -419,16 +438,16 @@ class Filter:
                 database.execute("BEGIN IMMEDIATE" if write else "BEGIN")
                 yield database
 
-    def _read_all_releases(self) -> list[PaidRelease]:
-        """Read all releases that were paid for, by any process.
+    def _read_releases_of_all_processes(self) -> list[PaidRelease]:
+        """Read all releases that were paid for by any process that shares the file.
 
         Raises:
-            ValueError: as `_read_releases_of_database`.
+            ValueError: as `_read_checked_releases_of_database`.
         """
         with self._open_transaction() as database:
-            return self._read_releases_of_database(database)
+            return self._read_checked_releases_of_database(database)
 
-    def _read_releases_of_database(self, database: sqlite3.Connection) -> list[PaidRelease]:
+    def _read_checked_releases_of_database(self, database: sqlite3.Connection) -> list[PaidRelease]:
         """Read the terms and all releases from the database, and check that nothing is missing.
 
         Raises:
@@ -453,22 +472,24 @@ class Filter:
 
     @property
     def budget(self) -> float:
-        """What all releases together may cost: epsilon, rho or mu^2."""
+        """What all releases together may cost, in epsilon, rho or mu^2."""
         return round_down_to_float(self.terms.limits.cost)
 
     @property
     def spent(self) -> float:
-        """What the releases so far cost, rounded up: epsilon, rho or mu^2."""
+        """What the releases so far cost, in epsilon, rho or mu^2, rounded up."""
         return round_up_to_float(self.terms.limits.cost - self._exact_remaining())
 
     @property
     def remaining(self) -> float:
-        """What is left of the budget, rounded down: epsilon, rho or mu^2."""
+        """What is left of the budget, in epsilon, rho or mu^2, rounded down."""
         return round_down_to_float(self._exact_remaining())
 
     def _exact_remaining(self) -> Fraction:
         """What is left of the budget, as an exact number."""
-        spent = sum(Fraction(release.charge.cost) for release in self._read_all_releases())
+        spent = sum(
+            Fraction(release.charge.cost) for release in self._read_releases_of_all_processes()
+        )
         return self.terms.limits.cost - spent
 
     @property
@@ -480,7 +501,7 @@ class Filter:
         """
         ledgers = [
             ledger_lines.recompute_ledger_costs(accounting.from_json(release.ledger))
-            for release in self._read_all_releases()
+            for release in self._read_releases_of_all_processes()
         ]
         if ledgers:
             return accounting.compose_ledgers(ledgers, self.terms.delta)
@@ -498,7 +519,7 @@ class Filter:
 
     def describe_remaining(self) -> str:
         """A text that says how much of the budget is left."""
-        return f"{self.terms.unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
+        return f"{self.terms.cost_unit} = {self.remaining:.6g} of {self.budget:.6g} is left"
 
     def has_paid_for(self, key: "Array", run: str | None = None) -> bool:
         """Whether the filter paid for a release under a key, or for this run of a checkpoint."""
@@ -506,13 +527,14 @@ class Filter:
         run_id = self._salted_hash(run)
         return any(
             release.key_id == key_id and (run is None or release.run_id == run_id)
-            for release in self._read_all_releases()
+            for release in self._read_releases_of_all_processes()
         )
 
     def check(self, recipe: "Recipe", key: "Array | None" = None) -> None:
-        """Refuse, as `take`, a recipe that the filter does not pay for now. It costs nothing.
+        """Refuse a recipe that the filter would not pay for now.
 
-        It also tries whether the file can be written.
+        It costs nothing, and raises what `take` does. It also tries whether the file can be
+        written.
 
         Args:
             recipe: one setting.
@@ -524,7 +546,7 @@ class Filter:
         charge = self.terms.charge_of_ledger(recipe_ledger.ledger(recipe))
         if key is None or not self.has_paid_for(key):
             with self._open_transaction(write=True) as database:
-                self._check_affordable(self._read_releases_of_database(database), charge)
+                self._check_affordable(self._read_checked_releases_of_database(database), charge)
                 # What a payment needs, such as the journal, is tried, and undone.
                 database.execute("UPDATE filter SET seal = seal")
                 database.execute("ROLLBACK")
@@ -532,10 +554,11 @@ class Filter:
     def take(
         self, recipe: "Recipe", key: "Array | None" = None, run: str | None = None
     ) -> "Recipe":
-        """Pay for one fit of a recipe, and return it. A second fit needs a second payment.
+        """Pay for one fit of a recipe, and return the recipe.
 
-        Give the key of the fit. A filter cannot see a key that is handed to another function alone,
-        and two fits under one key may cost more than was paid, without a bound.
+        A second fit needs a second payment. Give the key of the fit. A filter cannot see a key that
+        is handed to another function alone, and two fits under one key may cost more than was paid,
+        without a bound.
 
         Args:
             recipe: one setting, of the filter's rows, relation and max_rows_per_user.
@@ -606,7 +629,9 @@ class Filter:
         run: str | None = None,
         date: str = "",
     ) -> None:
-        """Pay for a release: check that it is affordable, and write its record, in one transaction.
+        """Pay for a release if the budget affords it, by writing its record.
+
+        The check and the record are one transaction.
 
         Raises:
             ValueError: as `take`.
@@ -622,7 +647,7 @@ class Filter:
         )
         with self._lock:
             with self._open_transaction(write=True) as database:
-                releases = self._read_releases_of_database(database)
+                releases = self._read_checked_releases_of_database(database)
                 self._check_affordable(releases, charge)
                 if key is not None and release.key_id in {paid.key_id for paid in releases}:
                     raise ValueError(
@@ -635,7 +660,7 @@ class Filter:
             self._texts = texts
 
     def _salted_hash(self, key_or_run: "Array | str | None") -> str | None:
-        """The salted hash of a key or of the name of a run, which the file stores in its place.
+        """The salted hash that the file stores in place of a key or of the name of a run.
 
         A search finds a research key, of at most 64 bits, as from what was released.
         """
@@ -650,9 +675,10 @@ class Filter:
         return hmac.new(self._texts[1].encode(), content, hashlib.sha256).hexdigest()
 
     def payment_callback(self, recipe: "Recipe", key: "Array") -> Callable[[str | None], None]:
-        """A callback that pays for a fit before it draws; a run that resumes pays only once.
+        """Make a callback that pays for a fit before it draws noise.
 
-        For all else a key that was paid for is refused, as its noise would be on other sums.
+        A run that resumes pays only once. For all else a key that was paid for is refused, as its
+        noise would be on other sums.
         """
 
         def pay_for_run(run: str | None) -> None:
@@ -664,10 +690,11 @@ class Filter:
     def recipe(
         self, make: "Callable[..., Recipe]", *, fraction: float = 1.0, **options: Any
     ) -> "Recipe":
-        """Build a recipe that costs a fraction of what is left, to within a millionth, never above.
+        """Build a recipe that costs a fraction of what is left in the budget.
 
-        It is not paid for yet: `dpbt.fit` or `take` does that. Alone, it is (some epsilon,
-        delta)-DP at the delta of the filter; `dpbt.ledger(recipe)` says which.
+        It costs that to within a millionth, and never more. It is not paid for yet: `dpbt.fit` or
+        `take` does that. Alone, it is (some epsilon, delta)-DP at the delta of the filter;
+        `dpbt.ledger(recipe)` says which.
 
         Args:
             make: a function of `dpbt.recipes`, such as `recipes.auto`.
@@ -723,7 +750,7 @@ class Filter:
         cost = sum(Fraction(past_charge.cost) for past_charge in charges)
         gap = sum(Fraction(past_charge.gap) for past_charge in charges)
         tail = sum(Fraction(past_charge.tail) for past_charge in charges)
-        unit = self.terms.unit
+        unit = self.terms.cost_unit
         limits = self.terms.limits
         if cost > limits.cost:
             remaining = round_down_to_float(limits.cost - cost + Fraction(charge.cost))
@@ -739,10 +766,10 @@ class Filter:
             )
 
     def __str__(self) -> str:
-        releases = self._read_all_releases()
+        releases = self._read_releases_of_all_processes()
         terms = self.terms
         remaining = self.terms.limits.cost
-        rows = [("release", "recipe", terms.unit, "of the budget")]
+        rows = [("release", "recipe", terms.cost_unit, "of the budget")]
         for number, release in enumerate(releases, 1):
             cost = release.charge.cost
             remaining = remaining - Fraction(release.charge.cost)

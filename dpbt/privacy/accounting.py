@@ -107,7 +107,7 @@ _MAX_NUMBER = 1e120
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One draw of a program, for all rounds together, and its cost.
+    """A draw of a program, its number of payments over all rounds, and its cost.
 
     Attributes:
         site: the name of the draw in the release.
@@ -215,8 +215,11 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits_users: bool = msgspec.field(default=False, name="limited")
 
     @property
-    def _run_count_law(self) -> conversions.RunCountLaw:
-        """The law of the number of runs of a choice; exactly one run without a choice."""
+    def _run_count_law_or_one_run(self) -> conversions.RunCountLaw:
+        """The law of the number of runs of a choice.
+
+        Without a choice there is exactly one run.
+        """
         return (
             conversions.RunCountLaw(gamma=1.0, eta=0.0)
             if self.choice is None
@@ -225,13 +228,17 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def _paid_entries(self) -> tuple[Line | Choice, ...]:
-        """The entries whose costs add up: all lines, or the dearest candidate and its score."""
+        """The entries whose costs add up to the cost of one run.
+
+        They are all lines, or for a choice the dearest candidate and its score.
+        """
         return self.lines if self.choice is None else (self.choice, *self.lines[-1:])
 
     def run_cost(self) -> Cost:
-        """The cost of all lines in sequence, or of one run of the dearest candidate.
+        """The cost of all lines in sequence, or of one run of a choice.
 
-        Where fit and score read disjoint rows, a row is in one of them, and a run costs the dearer.
+        A run of a choice costs its dearest candidate and its score. Where fit and score read
+        disjoint rows, a row is in one of them, and a run costs the dearer.
         """
         is_disjoint = self.choice is not None and self.choice.disjoint
         total_of = max if is_disjoint else math.fsum
@@ -242,7 +249,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
 
     def sampler_cost(self) -> SamplerCost:
-        """The gap G and the tail t of all lines, or of one run."""
+        """The cost of the finite bits of all samplers of one run: the gap G and the tail t."""
         return SamplerCost(
             gap=math.fsum(entry.gap for entry in self._paid_entries),
             tail=min(1.0, math.fsum(entry.tail for entry in self._paid_entries)),
@@ -254,7 +261,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
         The best of several runs costs 2 + eta times that of one run (docs/privacy.md, T1).
         """
-        return conversions.best_run_pure_epsilon(self.run_cost().epsilon, self._run_count_law)
+        return conversions.best_run_pure_epsilon(
+            self.run_cost().epsilon, self._run_count_law_or_one_run
+        )
 
     @property
     def rho(self) -> float:
@@ -331,11 +340,12 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def epsilon(self) -> float:
-        """The epsilon of the guarantee, with the cost of finite bits.
+        """The epsilon of the guarantee, at the delta of the ledger.
 
-        For delta = 0 it is the pure epsilon. Otherwise it is the epsilon at that delta: through GDP
-        where all draws are Gaussian, which is exact, and else through zCDP. The pure epsilon counts
-        where it is smaller. For a sum, epsilon is at most the sum of the parts' epsilons.
+        It includes the cost of finite bits. For delta = 0 it is the pure epsilon. Otherwise it is
+        the epsilon at that delta: through GDP where all draws are Gaussian, which is exact, and
+        else through zCDP. The pure epsilon counts where it is smaller. For a sum, epsilon is at
+        most the sum of the parts' epsilons.
         """
         pure = self.pure_epsilon + self.sampler_epsilon
         if self.delta == 0:
@@ -347,10 +357,10 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def basic_epsilon(self) -> float:
-        """The epsilon of a sum by basic composition: the sum of the epsilons of its parts.
+        """The epsilon of a sum of ledgers by basic composition.
 
-        It is infinite for a ledger that is no sum, and if the parts' deltas add up to more than the
-        sum's delta.
+        It is the sum of the epsilons of its parts. It is infinite for a ledger that is no sum, and
+        if the parts' deltas add up to more than the sum's delta.
         """
         if not self.parts or total_delta(self.parts) > self.delta:
             return math.inf
@@ -366,13 +376,17 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
                 [conversions.EqualDraws(line.count, line.epsilon) for line in self.lines], delta
             )
         if accountant == "zcdp":
-            return conversions.best_run_zcdp_epsilon(cost.rho, delta, self._run_count_law)
+            return conversions.best_run_zcdp_epsilon(
+                cost.rho, delta, self._run_count_law_or_one_run
+            )
         if self.choice is not None and not self.gaussian:
             return math.inf
-        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count_law)
+        return conversions.best_run_gdp_epsilon(cost.mu, delta, self._run_count_law_or_one_run)
 
     def epsilon_at(self, delta: float, accountant: str = "zcdp") -> float:
-        """The epsilon at a delta in (0, 1) by one accountant, with the cost of finite bits.
+        """The epsilon at a delta by one accountant.
+
+        It includes the cost of finite bits.
 
         Args:
             delta: in (0, 1).
@@ -402,7 +416,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self._epsilon_of_exact_laws_at(law_delta, accountant) + sampler_epsilon
 
     def dp_event(self) -> ComposedDpEvent:
-        """All draws as one event of dp_accounting, for its accountants to check the total.
+        """All draws as one event of dp_accounting, whose accountants can check the total.
 
         The event has the laws alone, without the cost of finite bits. Sensitivities are those of
         the ledger's relation, so the ratios in the event hold under that relation unchanged.
@@ -431,18 +445,21 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         )
         events: list[DpEvent] = [
             dp_event.SelfComposedDpEvent(
-                _dp_event_of_line(line, as_zcdp=not has_additive_noise_alone), line.count
+                _dp_event_of_one_payment(line, as_zcdp=not has_additive_noise_alone), line.count
             )
             for line in costly_lines
         ]
         return dp_event.ComposedDpEvent(events)
 
     def __add__(self, other: Ledger) -> Ledger:
-        """The ledger of both releases together; see `compose_ledgers`."""
+        """Compose this ledger with another one of the same rows.
+
+        `compose_ledgers` has the guarantee.
+        """
         return compose_ledgers([self, other]) if isinstance(other, Ledger) else NotImplemented
 
     def __radd__(self, other: int) -> Ledger:
-        """The ledger itself, so that `sum`, which begins with 0, takes ledgers."""
+        """Return the ledger itself, so that `sum`, which begins with 0, takes ledgers."""
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
     def _repr_html_(self) -> str:
@@ -497,7 +514,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return lines
 
     def _total_text(self) -> str:
-        """The total as text: epsilon, delta, and the measure that epsilon follows from."""
+        """The text of the total: epsilon, delta, and the measure that epsilon follows from."""
         cost = self.run_cost()
         source = f"mu = {cost.mu:.6g} GDP" if self.gaussian else f"rho = {cost.rho:.6g} zCDP"
         if self.parts and self.basic_epsilon == self.epsilon < math.inf:
@@ -510,7 +527,7 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"{total}, delta = {self.sampler_delta:.2g}" if self.sampler_delta else total
 
     def _run_cost_text(self) -> str:
-        """The cost of one run as text: epsilon if it is finite, else mu or rho."""
+        """The text of the cost of one run: epsilon if it is finite, else mu or rho."""
         cost = self.run_cost()
         if math.isfinite(cost.epsilon):
             return f"epsilon = {cost.epsilon:.6g}"
@@ -518,7 +535,9 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def compose_ledgers(ledgers: Sequence[Ledger], delta: float | None = None) -> Ledger:
-    """The ledger of several releases of the same rows together; `ledger + ledger` is the same.
+    """Compose the ledgers of several releases of the same rows into one.
+
+    `ledger + ledger` is the same.
 
     Guarantee. Neighbours differ in one row (or in all rows of one person) of every release at once.
     All lines are composed jointly, at the sum of the deltas. So the epsilon is at most the sum of
@@ -573,7 +592,10 @@ def compose_ledgers(ledgers: Sequence[Ledger], delta: float | None = None) -> Le
 
 
 def _key_purpose_of_sum(parts: Sequence[Ledger]) -> str | None:
-    """The purpose of the keys of all parts: "research" if any is of a seed; None if unknown."""
+    """The purpose of the keys of a sum: "research" if the key of any part is of a seed.
+
+    It is "release" if the keys of all parts are, and None if that is unknown of any.
+    """
     purposes = {part.key_purpose for part in parts}
     if "research" in purposes:
         return "research"
@@ -597,9 +619,10 @@ def _check_can_be_composed(parts: Sequence[Ledger]) -> None:
 
 
 def total_delta(ledgers: Sequence[Ledger]) -> float:
-    """The sum of the deltas of ledgers; 0 if all are pure.
+    """Add up the deltas of ledgers.
 
-    Beside a ledger that has a delta, a pure ledger counts with the delta of its samplers.
+    The sum is 0 if all are pure. Beside a ledger that has a delta, a pure ledger counts with the
+    delta of its samplers.
     """
     if all(part.delta == 0 for part in ledgers):
         return 0.0
@@ -610,7 +633,7 @@ def total_delta(ledgers: Sequence[Ledger]) -> float:
 
 
 def to_json(ledger: Ledger) -> dict[str, Any]:
-    """The ledger as JSON content, which `from_json` reads.
+    """Convert a ledger to JSON content, which `from_json` reads.
 
     The content also has three totals for people who read a file; `from_json` ignores them.
     """
@@ -623,7 +646,7 @@ def to_json(ledger: Ledger) -> dict[str, Any]:
 
 
 def from_json(content: Mapping[str, Any]) -> Ledger:
-    """The ledger of JSON content that `to_json` wrote.
+    """Read a ledger from JSON content that `to_json` wrote.
 
     Raises:
         ValueError: for content that is no ledger, with the place and without the value.
@@ -637,7 +660,7 @@ def from_json(content: Mapping[str, Any]) -> Ledger:
 
 
 def describe_rows_per_user(max_rows_per_user: int, *, limits_users: bool) -> list[str]:
-    """The lines of text on who has the rows: all rows of a user or of a person count together.
+    """The lines of text that say which rows count together: those of a user or of a person.
 
     There is none where each person has one row.
 
@@ -659,7 +682,10 @@ def describe_rows_per_user(max_rows_per_user: int, *, limits_users: bool) -> lis
 
 
 def _table_cells_of_line(line: Line) -> tuple[str, ...]:
-    """The text of each cell of a ledger line, in the order of `_COLUMN_TITLES`."""
+    """The texts of the cells of a ledger line.
+
+    They are in the order of `_COLUMN_TITLES`.
+    """
     return (
         *(line.site, line.mechanism, line.releases, str(line.count)),
         "" if line.moved_outputs is None else f"{line.scale:.4g}",
@@ -671,8 +697,8 @@ def _table_cells_of_line(line: Line) -> tuple[str, ...]:
     )
 
 
-def _dp_event_of_line(line: Line, *, as_zcdp: bool) -> DpEvent:
-    """One payment of a line as an event of dp_accounting.
+def _dp_event_of_one_payment(line: Line, *, as_zcdp: bool) -> DpEvent:
+    """Convert one payment of a ledger line to an event of dp_accounting.
 
     Args:
         line: the line.
@@ -692,7 +718,10 @@ def _dp_event_of_line(line: Line, *, as_zcdp: bool) -> DpEvent:
 
 
 def align_columns(rows: Sequence[Sequence[str]]) -> str:
-    """The text of a table of cells: one line for each row, padded so that columns are aligned."""
+    """The text of a table of cells, padded so that its columns are aligned.
+
+    There is one line for each row.
+    """
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     return "\n".join(
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
@@ -713,7 +742,7 @@ def _describe_selection_rule(choice: Choice, run_cost_text: str) -> list[str]:
 
 
 def _describe_release_in_sum(release_number: int, release_ledger: Ledger) -> str:
-    """The line of text on one of the releases that a sum is composed of, by its number."""
+    """The line of text on one of the releases of a sum, by its number."""
     text = f"release {release_number}: epsilon = {release_ledger.epsilon:.6g}"
     if release_ledger.delta:
         text += f", delta = {release_ledger.delta:g}"

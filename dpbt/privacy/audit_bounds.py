@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import special
 
-from dpbt.privacy.conversions import bisect_from_zero
+from dpbt.privacy.conversions import bisect_largest_true_from_zero
 
 CONFIDENCE = 0.95
 """The confidence of a bound by default."""
@@ -30,7 +30,9 @@ IMPOSSIBLE_EVENT_LOG_RATIO = 1e6
 
 
 class Bound(NamedTuple):
-    """The result of an audit; a function of the tables that it ran on.
+    """The lower bound that an audit found, and the claim that it is compared with.
+
+    It is a function of the tables that the audit ran on.
 
     Attributes:
         level: "exact", "grey box", "black box" or "one run".
@@ -60,12 +62,15 @@ class Bound(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether the lower bound is above the claimed epsilon, so that the claim is false."""
+        """Whether the lower bound is above the claimed epsilon.
+
+        Then the claim is false.
+        """
         return self.epsilon > self.claim[0] * (1 + 1e-6)
 
     @property
     def words(self) -> str:
-        """A sentence on the bound and the claim, for print."""
+        """A sentence on the bound and the claim, to print."""
         certainty = (
             "for certain" if self.certain else f"with {100 * self.confidence:g} % confidence"
         )
@@ -83,7 +88,9 @@ class Bound(NamedTuple):
 
 
 class ProbabilityBounds(NamedTuple):
-    """A lower and an upper bound on probabilities; each of the two holds with the confidence.
+    """A lower and an upper bound on each of several probabilities.
+
+    Each of the two holds with the confidence.
 
     Attributes:
         lower: f64[...].
@@ -97,7 +104,7 @@ class ProbabilityBounds(NamedTuple):
 def clopper_pearson_bounds(
     successes: np.ndarray, *, num_runs: int, confidence: float
 ) -> ProbabilityBounds:
-    """The bounds of Clopper and Pearson on the probability of each event, from its count.
+    """The Clopper-Pearson bounds on the probabilities of events, from their counts in runs.
 
     Args:
         successes: [...], in how many runs each event took place.
@@ -125,7 +132,7 @@ class ThresholdTestBounds(NamedTuple):
     p: np.ndarray
 
     def epsilon_lower_bounds(self, delta: float) -> np.ndarray:
-        """f64[K]: the lower bound on epsilon that each test proves at this delta, at least 0.
+        """f64[K]: the lower bound on epsilon at a delta that each test proves, at least 0.
 
         It is the least epsilon with p <= e^epsilon q + delta.
         """
@@ -152,7 +159,7 @@ def _bound_threshold_tests(
     confidence: float,
     are_log_likelihood_ratios: bool,
 ) -> ThresholdTestBounds:
-    """Bound the probabilities of the test "the score is above t" for each threshold t.
+    """Bound the error rates of the test "the score is above t" for each threshold t.
 
     Where scores are log likelihood ratios, q is also at most e^-t times p.
     """
@@ -179,7 +186,7 @@ _STAKES = np.geomspace(1e-4, 0.999, 20)
 def epsilon_lower_bound_by_betting(
     log_likelihood_ratios: np.ndarray, *, delta: float, failure_probability: float
 ) -> float:
-    """A lower bound on epsilon at this delta, from log likelihood ratios, by the wealth of bets.
+    """A lower bound on epsilon at a delta, from bets on log likelihood ratios.
 
     It is the largest epsilon that the bets refute, and infinite if they refute all.
 
@@ -213,13 +220,13 @@ def epsilon_lower_bound_by_betting(
 
 
 def _largest_refuted_epsilon(is_refuted: Callable[[float], bool], max_epsilon: float) -> float:
-    """The largest refuted epsilon, found by bisection; 0 if none is refuted.
+    """Find the largest refuted epsilon by bisection.
 
-    All epsilons below a refuted one must be refuted too.
+    It is 0 if none is refuted. All epsilons below a refuted one must be refuted too.
     """
     if not is_refuted(0.0):
         return 0.0
-    return bisect_from_zero(is_refuted, num_halvings=40, max_number=max_epsilon).low
+    return bisect_largest_true_from_zero(is_refuted, num_halvings=40, max_number=max_epsilon).low
 
 
 class RunScores(NamedTuple):
@@ -235,15 +242,16 @@ class RunScores(NamedTuple):
     on_neighbour: np.ndarray
 
     def split_in_halves(self) -> tuple["RunScores", "RunScores"]:
-        """The scores of the first half of the runs, and of the rest."""
+        """Split the runs into the first half and the rest."""
         on_table, on_neighbour = (np.split(scores, [len(scores) // 2]) for scores in self)
         first, rest = zip(on_table, on_neighbour, strict=True)
         return RunScores(*first), RunScores(*rest)
 
-    def in_direction(self, sign: int) -> "RunScores":
-        """The scores for sign 1; for sign -1, with the two tables exchanged and the scores negated.
+    def exchange_tables_if_negative(self, sign: int) -> "RunScores":
+        """Exchange the two tables and negate the scores if the sign is -1.
 
-        Scores are negated with the exchange, so that they are larger on the first of the tables.
+        For sign 1 the scores stay as they are. Scores are negated with the exchange, so that they
+        are larger on the first of the tables.
 
         Raises:
             ValueError: for a score that is not a number.
@@ -298,8 +306,8 @@ def epsilon_and_mu_lower_bounds(
     """
     directions = [
         _lower_bounds_in_one_direction(
-            scores_to_choose_thresholds.in_direction(sign),
-            scores_to_test.in_direction(sign),
+            scores_to_choose_thresholds.exchange_tables_if_negative(sign),
+            scores_to_test.exchange_tables_if_negative(sign),
             delta=delta,
             confidence=confidence,
             are_log_likelihood_ratios=are_log_likelihood_ratios,
@@ -321,7 +329,7 @@ def _lower_bounds_in_one_direction(
     confidence: float,
     are_log_likelihood_ratios: bool,
 ) -> LowerBounds:
-    """The lower bounds of tests that say "the table" above a threshold.
+    """The lower bounds on epsilon and mu by tests that say "the table" above a threshold.
 
     Each of the two bounds has half of the failure probability.
     """

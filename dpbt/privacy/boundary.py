@@ -7,8 +7,9 @@ An author writes a weak learner once, as a program that requests its random draw
         noise = mechanisms.discrete_laplace
         draw("leaf", noise, sums, sensitivity=GRID, moved_outputs=1, theorem="T1")
 
-A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. A program
-reads a `View`. `run_program` runs it, and takes a function that answers each draw:
+A *site* is the name of a draw ("leaf"), and the *release* holds the output of every site. The other
+arguments of a program are the fields of a `View`. `run_program` runs a program on a view, and takes
+a function that answers each draw:
 `program_interpreters` has six of them. So an audit and the ledger read the very code that a fit
 runs. `run_program` ignores what the program returns.
 """
@@ -76,17 +77,17 @@ class RowSum:
 
 
 def is_static(number: Any) -> bool:
-    """Whether a number is a plain Python or NumPy number, and depends on no traced array."""
+    """Whether a number is a plain Python or NumPy number that depends on no traced array."""
     return isinstance(number, int | float | np.generic)
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclasses.dataclass(frozen=True, kw_only=True, repr=False)
 class DrawSpec:
-    """One draw as the program requests it, or without its private value as the ledger describes it.
+    """A draw that a program requests: its mechanism, statistic, sensitivity and scale.
 
-    As a pytree its leaves are `scale`, `max_sensitivity` and `public_inputs`, unless they are
-    `is_static`. All other fields are static.
+    As the ledger describes it, it lacks the private value. As a pytree its leaves are `scale`,
+    `max_sensitivity` and `public_inputs`, unless they are `is_static`. All other fields are static.
 
     Attributes:
         site, mechanism, moved_outputs, theorem, num_payments, releases, unit: as `Draw` has them.
@@ -94,7 +95,8 @@ class DrawSpec:
             program states none. A description holds its shapes instead.
         to_statistic: as `RowSum` has it; None if the program states no `RowSum`.
         public_inputs: as `RowSum` has them.
-        scale: the scale of the mechanism's noise.
+        scale: the scale of the mechanism's noise. `Draw` puts the sensitivity here, and
+            `run_program` multiplies it by the multiplier of the budget before it answers the draw.
         max_sensitivity: the largest sensitivity, in the norm of the mechanism; public, and
             independent of every release.
         has_stated_scale: whether the program states the scale; if not, `scale` is a sensitivity
@@ -118,7 +120,7 @@ class DrawSpec:
     __repr__ = redacted_repr
 
     def tree_flatten(self) -> tuple[tuple[dict[str, Any]], tuple[Any, ...]]:
-        """The traced fields as the one child, and the static fields."""
+        """Split the spec into its traced fields, as the one child, and its static fields."""
         fields = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         names = [
             name
@@ -130,7 +132,7 @@ class DrawSpec:
 
     @classmethod
     def tree_unflatten(cls, static: Any, traced: Any) -> "DrawSpec":
-        """The spec of traced and static fields."""
+        """Build the spec from its static and its traced fields."""
         return cls(**dict(static), **traced[0])
 
     @property
@@ -161,7 +163,7 @@ class DrawSpec:
 
     @property
     def has_output_per_row_index(self) -> bool:
-        """Whether the draw has one output for each row index of a table, and reads no row.
+        """Whether the draw reads no row and has one output for each row index of a table.
 
         Such a draw can be made for some of the rows (`Mechanism.sample_at_row_indices`).
         """
@@ -202,7 +204,10 @@ def _hash_site(site: Site) -> int:
 
 
 def site_key(key: Array, site: Site) -> Array:
-    """The key of the draw at a site, which depends on the round's key and on the site alone."""
+    """Derive the key of the draw at a site from the key of its round.
+
+    It depends on nothing else, such as other draws.
+    """
     return jax.random.fold_in(key, _hash_site(site))
 
 
@@ -215,7 +220,9 @@ def missing_public_key_error(site: Site) -> ValueError:
 
 
 def budget_group_of_site(site: Site, noise: Mapping[Site, Any]) -> str:
-    """The budget group of a site, a key of `noise`: the site itself, or "leaf" for "leaf_3".
+    """The budget group of a site, which is a key of `noise`.
+
+    It is the site itself, or "leaf" for a site such as "leaf_3".
 
     Raises:
         ValueError: if there is none.
@@ -231,7 +238,9 @@ def budget_group_of_site(site: Site, noise: Mapping[Site, Any]) -> str:
 
 @dataclasses.dataclass
 class Draw:
-    """The function by which a program requests its outputs. Calling it declares a draw.
+    """The function by which a program requests its outputs.
+
+    Calling it declares a draw.
 
     Attributes:
         answer_draw: (spec) -> the output of the draw.
@@ -280,7 +289,8 @@ class Draw:
                 earlier releases. The ledger shows it.
             scale: public, the scale itself instead of a multiplier, for draws that never read the
                 rows and for noise that the author states as a number.
-            num_payments: the number of payments for each time that it takes place.
+            num_payments: how often the budget pays for one time that it takes place: 1, or the
+                number of nodes for a draw at all nodes of a level that is priced node by node.
             releases: what it publishes, in words.
             unit: the unit of the sensitivity, in words.
 
@@ -324,9 +334,10 @@ class Draw:
 
 
 def run_program(program: Program, answer_draw: Callable[[DrawSpec], Any], view: View) -> None:
-    """Run a private program on a view, and answer each draw that it requests by a function.
+    """Run a private program on a view, and answer its draws by a function.
 
-    The program reads copies of params and public, whose noise is read-only.
+    Nothing is returned: the function sees each draw, and what it returns is the draw's output. The
+    program reads copies of params and public, whose noise is read-only.
 
     Args:
         program: the private program.
@@ -354,7 +365,7 @@ def run_program(program: Program, answer_draw: Callable[[DrawSpec], Any], view: 
 
 
 def check_sites_differ_between_phases(**sites_of_phases: Collection[Site]) -> None:
-    """Refuse phases of a run that draw at the same site, such as prologue and rounds.
+    """Refuse phases of a run, such as prologue and rounds, that draw at the same site.
 
     Args:
         sites_of_phases: the sites of each phase, by its name.

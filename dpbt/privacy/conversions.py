@@ -29,7 +29,9 @@ NonNegative = Annotated[float, Meta(ge=0)]
 
 @dataclass(frozen=True, kw_only=True)
 class Cost:
-    """The cost of draws in three measures; infinite in a measure that gives no guarantee.
+    """The cost of draws in three measures: epsilon, rho and mu.
+
+    It is infinite in a measure that gives no guarantee.
 
     Attributes:
         epsilon: of pure differential privacy; a number or f64[...], as the others.
@@ -70,8 +72,10 @@ class Bracket(NamedTuple):
     high: Any
 
 
-def bisect(condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: int) -> Bracket:
-    """Bisect for the number up to which a condition is true, and return the last bracket of it.
+def bisect_largest_true(
+    condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: int
+) -> Bracket:
+    """Bisect for the largest number at which a condition is true, and return the last bracket.
 
     Args:
         condition: the condition: true up to some number, and false beyond it.
@@ -87,12 +91,13 @@ def bisect(condition: Callable[[Any], Any], low: Any, high: Any, num_halvings: i
     return Bracket(low=low, high=high)
 
 
-def bisect_from_zero(
+def bisect_largest_true_from_zero(
     condition: Callable[[float], Any], *, num_halvings: int, max_number: float = math.inf
 ) -> Bracket:
-    """Bisect for the number up to which a condition is true, with no upper bound known.
+    """Bisect from 0 on for the largest number at which a condition is true.
 
-    The upper end of the bracket is doubled until the condition is false there.
+    No upper bound need be known. The upper end of the bracket is doubled until the condition is
+    false there.
 
     Args:
         condition: the condition, which must hold at 0.
@@ -102,7 +107,7 @@ def bisect_from_zero(
     low, high = 0.0, 1.0
     while condition(high) and high < max_number:
         low, high = high, 2 * high
-    bracket = bisect(condition, low, high, num_halvings)
+    bracket = bisect_largest_true(condition, low, high, num_halvings)
     return Bracket(low=float(bracket.low), high=float(bracket.high))
 
 
@@ -114,7 +119,7 @@ _COST_TOLERANCE = 1e-6
 
 @dataclass(frozen=True, kw_only=True)
 class BuildResult(Generic[T]):
-    """The object that was built within a largest cost, and how close its cost is to it.
+    """The object that was built within a largest cost, and whether its cost is close to that.
 
     Attributes:
         built: what was built at the largest epsilon whose cost is at most the largest cost; None if
@@ -135,7 +140,7 @@ def build_within_cost(
     cost_power: float,
     max_builds: int,
 ) -> BuildResult[T]:
-    """Search an epsilon for which what is built costs nearly, and at most, the largest cost.
+    """Search the epsilon for which what is built costs nearly, and at most, the largest cost.
 
     Args:
         build: (epsilon) -> what is built.
@@ -178,7 +183,7 @@ class EqualDraws(NamedTuple):
 
 
 def advanced_composition_epsilon(draws: Iterable[EqualDraws], delta: float) -> float:
-    """The epsilon of many draws by advanced composition, at a delta.
+    """The epsilon of many draws at a delta by advanced composition.
 
     It is sqrt(2 ln(1/delta) sum eps^2) + sum eps (e^eps - 1), with sums over all draws.
 
@@ -198,7 +203,7 @@ def advanced_composition_epsilon(draws: Iterable[EqualDraws], delta: float) -> f
 
 
 class DrawGroup(NamedTuple):
-    """Draws of one cost.
+    """Draws that all have the same cost.
 
     Attributes:
         num_draws: how many draws there are.
@@ -233,7 +238,7 @@ def max_epsilon_per_draw(
         ]
         return advanced_composition_epsilon(draws, delta) <= total_epsilon
 
-    by_advanced = float(bisect(is_within_total, 0.0, total_epsilon, 80).low)
+    by_advanced = float(bisect_largest_true(is_within_total, 0.0, total_epsilon, 80).low)
     by_basic = total_epsilon / math.fsum(
         group.num_draws * group.epsilon_multiple for group in groups
     )
@@ -241,11 +246,11 @@ def max_epsilon_per_draw(
 
 
 def zcdp_epsilon(rho: float, delta: float) -> float:
-    """The epsilon of rho-zCDP at delta: the best Renyi order, to about 1e-12 relative.
+    """The epsilon of rho-zCDP at a delta, by the best Renyi order.
 
-    It minimises alpha rho + log(1 - 1/alpha) - (log delta + log alpha) / (alpha - 1) over alpha > 1
-    (Canonne, Kamath & Steinke, 2020, Proposition 12). It is 0 for rho = 0, and infinite for an
-    infinite rho.
+    It is accurate to about 1e-12 relative. It minimises alpha rho + log(1 - 1/alpha) - (log delta +
+    log alpha) / (alpha - 1) over alpha > 1 (Canonne, Kamath & Steinke, 2020, Proposition 12). It is
+    0 for rho = 0, and infinite for an infinite rho.
 
     Args:
         rho: at least 0.
@@ -276,7 +281,7 @@ def _log_of_best_order_minus_one(is_order_too_low: Callable[[Any], Any]) -> Any:
     Args:
         is_order_too_low: (x) -> whether the best order is above 1 + e^x.
     """
-    return bisect(is_order_too_low, -25.0, 25.0, 80).low
+    return bisect_largest_true(is_order_too_low, -25.0, 25.0, 80).low
 
 
 def _epsilon_offset_of_order(x: Any, log_inverse_delta: Any) -> Any:
@@ -290,11 +295,12 @@ def _epsilon_offset_of_order(x: Any, log_inverse_delta: Any) -> Any:
 
 
 def gdp_delta(epsilon: ArrayLike, mu: ArrayLike) -> Float64[np.ndarray, "..."]:
-    """f64[...]: the delta of mu-GDP at epsilon (Dong, Roth & Su, 2022), for mu above 0.
+    """f64[...]: the delta of mu-GDP at epsilon.
 
-    It is Phi(-epsilon / mu + mu / 2) - e^epsilon Phi(-epsilon / mu - mu / 2), computed from the
-    logarithms of the two terms, so that no small delta is lost in rounding. For mu below 0.01 the
-    two terms have too many digits in common, and `_gdp_delta_of_small_mu` takes over.
+    mu is above 0 (Dong, Roth & Su, 2022). It is Phi(-epsilon / mu + mu / 2) - e^epsilon
+    Phi(-epsilon / mu - mu / 2), computed from the logarithms of the two terms, so that no small
+    delta is lost in rounding. For mu below 0.01 the two terms have too many digits in common, and
+    `_gdp_delta_of_small_mu` takes over.
     """
     from scipy.special import log_ndtr
 
@@ -311,9 +317,9 @@ _SMALL_MU = 0.01
 
 
 def _gdp_delta_of_small_mu(epsilon: np.ndarray, mu: np.ndarray) -> Float64[np.ndarray, "..."]:
-    """f64[...]: the delta of mu-GDP at epsilon for mu of at most 0.01, by quadrature.
+    """f64[...]: the delta of mu-GDP at epsilon for a small mu, by quadrature.
 
-    It avoids the difference of two close numbers.
+    mu is at most 0.01. The quadrature avoids the difference of two close numbers.
 
     Let R(x) = Phi(-x) / phi(x), a = epsilon / mu - mu / 2 and b = a + mu. As phi(a) =
     e^epsilon phi(b), the delta is phi(a) (R(a) - R(b)). R' = x R - 1, so it is phi(a) times the
@@ -338,9 +344,10 @@ _GDP_SLACK = 1e-9
 
 
 def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
-    """f64[...]: the largest mu of which mu-GDP satisfies (epsilon, delta (1 - 1e-9)).
+    """f64[...]: the largest mu for which mu-GDP satisfies (epsilon, delta)-DP.
 
-    The 1e-9 is for rounding. mu is infinite where epsilon is. All settings are searched at once.
+    The search is for delta (1 - 1e-9). The 1e-9 is for rounding. mu is infinite where epsilon is.
+    All settings are searched at once.
 
     Args:
         epsilon: above 0.
@@ -358,14 +365,17 @@ def gdp_mu(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
     low, high = np.zeros(finite_epsilon.shape), np.ones(finite_epsilon.shape)
     while np.any(is_too_low := gdp_delta(finite_epsilon, high) < max_delta):
         high = np.where(is_too_low, 2 * high, high)
-    max_mu = bisect(lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80).low
+    max_mu = bisect_largest_true(
+        lambda mu: gdp_delta(finite_epsilon, mu) <= max_delta, low, high, 80
+    ).low
     return np.where(np.isfinite(epsilon), max_mu, epsilon)
 
 
 def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
-    """f64[...]: the largest rho with `zcdp_epsilon(rho, delta)` at most epsilon, to about 1e-11.
+    """f64[...]: the largest rho for which rho-zCDP satisfies (epsilon, delta)-DP.
 
-    All settings are searched at once.
+    Its `zcdp_epsilon(rho, delta)` is at most epsilon, to about 1e-11. All settings are searched at
+    once.
 
     Args:
         epsilon: above 0; infinite where rho is to be infinite.
@@ -378,10 +388,10 @@ def zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]
 
 
 def published_zcdp_epsilon(rho: float, delta: float) -> float:
-    """The epsilon of rho-zCDP at delta by one Renyi order: rho + 2 sqrt(rho log(1 / delta)).
+    """The epsilon of rho-zCDP at delta by the published formula: rho + 2 sqrt(rho log(1 / delta)).
 
-    It is Bun & Steinke (2016), Proposition 1.3, and Lemma 15 of Bun et al. (2020). `zcdp_epsilon`
-    is never larger.
+    The formula has one Renyi order. It is Bun & Steinke (2016), Proposition 1.3, and Lemma 15 of
+    Bun et al. (2020). `zcdp_epsilon` is never larger.
 
     Args:
         rho: at least 0.
@@ -396,10 +406,11 @@ def published_zcdp_epsilon(rho: float, delta: float) -> float:
 
 
 def published_zcdp_rho(epsilon: ArrayLike, delta: ArrayLike) -> Float64[np.ndarray, "..."]:
-    """f64[...]: the largest rho with `published_zcdp_epsilon(rho, delta)` at most epsilon.
+    """f64[...]: the largest rho that satisfies (epsilon, delta)-DP by the published formula.
 
-    It is (sqrt(log(1 / delta) + epsilon) - sqrt(log(1 / delta)))^2, less a share of 1e-11 for
-    rounding. `zcdp_rho` is larger: 1.4 times at epsilon = 1 and delta = 1e-6.
+    Its `published_zcdp_epsilon(rho, delta)` is at most epsilon. It is (sqrt(log(1 / delta) +
+    epsilon) - sqrt(log(1 / delta)))^2, less a share of 1e-11 for rounding. `zcdp_rho` is larger:
+    1.4 times at epsilon = 1 and delta = 1e-6.
 
     Args:
         epsilon: above 0; infinite where rho is to be infinite.
@@ -431,10 +442,10 @@ class RhoAndOrder:
 
 
 def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
-    """The largest rho, as `zcdp_rho`, and the Renyi order that proves it.
+    """The largest rho for which rho-zCDP satisfies (epsilon, delta)-DP, and its Renyi order.
 
-    Every order proves a bound, rho = (epsilon - c(alpha)) / alpha, so the search need not be exact,
-    and the last factor is for rounding alone.
+    The rho is that of `zcdp_rho`. Every order proves a bound, rho = (epsilon - c(alpha)) / alpha,
+    so the search need not be exact, and the last factor is for rounding alone.
     """
     epsilon, delta = np.broadcast_arrays(
         check_interval("epsilon", epsilon, "(0, inf]"), check_interval("delta", delta, "(0, 1)")
@@ -457,9 +468,10 @@ def max_rho_and_order(epsilon: ArrayLike, delta: ArrayLike) -> RhoAndOrder:
 
 
 def gdp_epsilon(mu: float, delta: float) -> float:
-    """The epsilon of mu-GDP at delta (1 - 5e-10), so never below that at delta.
+    """The epsilon of mu-GDP at a delta.
 
-    The 5e-10 is for rounding. The result is 0 for mu = 0 and infinite for infinite mu.
+    It is that at delta (1 - 5e-10), so never below the one at delta. The 5e-10 is for rounding. The
+    result is 0 for mu = 0 and infinite for infinite mu.
 
     Args:
         mu: at least 0.
@@ -475,7 +487,7 @@ def gdp_epsilon(mu: float, delta: float) -> float:
     max_delta = delta * (1 - _GDP_SLACK / 2)
     if gdp_delta(0.0, mu) <= max_delta:
         return 0.0
-    return bisect_from_zero(
+    return bisect_largest_true_from_zero(
         lambda epsilon: gdp_delta(epsilon, mu) > max_delta, num_halvings=60
     ).high
 
@@ -487,9 +499,10 @@ MIN_GAMMA = 1e-4
 
 
 class RunCountLaw(NamedTuple):
-    """The law of K: P(K = k) is proportional to (1 - gamma)^k times (l + eta) / (l + 1), l < k.
+    """The law of the number K of runs of a choice.
 
-    K is at least 1. eta = 0 is the logarithmic law and eta = 1 the geometric one. The derivative of
+    P(K = k) is proportional to (1 - gamma)^k times the product of (l + eta) / (l + 1) over l < k. K
+    is at least 1. eta = 0 is the logarithmic law and eta = 1 the geometric one. The derivative of
     its generating function is E[K] times (gamma / (gamma + (1 - gamma) s))^(1 + eta) at 1 - s.
 
     Attributes:
@@ -512,7 +525,7 @@ class RunCountLaw(NamedTuple):
 
 
 def run_count_law_of_mean(mean: float, eta: float = 0.0) -> RunCountLaw:
-    """The law of the number of runs K that has a mean and a shape eta.
+    """The law of the number of runs K that has a given mean and shape eta.
 
     Args:
         mean: E[K], at least 1.
@@ -537,20 +550,20 @@ def run_count_law_of_mean(mean: float, eta: float = 0.0) -> RunCountLaw:
     def is_mean_reached(log_gamma: float) -> bool:
         return RunCountLaw(gamma=math.exp(log_gamma), eta=eta).mean >= mean
 
-    log_gamma = bisect(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80).high
+    log_gamma = bisect_largest_true(is_mean_reached, math.log(MIN_GAMMA), 0.0, 80).high
     return RunCountLaw(gamma=math.exp(log_gamma), eta=eta)
 
 
 def best_run_pure_epsilon(epsilon: float, run_count_law: RunCountLaw) -> float:
-    """The epsilon of the best of K runs of epsilon-DP: (2 + eta) epsilon, or epsilon if K = 1.
+    """The pure epsilon of choosing the best of K runs of epsilon-DP.
 
-    docs/privacy.md, T1, has the proof.
+    It is (2 + eta) epsilon, or epsilon if K = 1. docs/privacy.md, T1, has the proof.
     """
     return epsilon if run_count_law.gamma == 1 else (2 + run_count_law.eta) * epsilon
 
 
 def best_run_zcdp_epsilon(rho: float, delta: float, run_count_law: RunCountLaw) -> float:
-    """The epsilon at delta of the best of K runs of rho-zCDP (T2).
+    """The epsilon at a delta of choosing the best of K runs of rho-zCDP (T2).
 
     Papernot & Steinke (2022), Theorem 2, adds two terms to the Renyi divergence of order a of one
     run. One is log E[K] / (a - 1), and the other does not depend on a. So the epsilon is that of
@@ -570,7 +583,7 @@ def best_run_zcdp_epsilon(rho: float, delta: float, run_count_law: RunCountLaw) 
 
 
 def best_run_gdp_epsilon(mu: float, delta: float, run_count_law: RunCountLaw) -> float:
-    """The epsilon at delta of the best of K runs of mu-GDP (T3).
+    """The epsilon at a delta of choosing the best of K runs of mu-GDP (T3).
 
     It is that of one run at delta / E[K], plus (1 + eta) times
     `log_ratio_bound_of_mixed_probabilities`.
@@ -675,7 +688,9 @@ def choice_among_fits(
     num_candidates: int,
     disjoint: bool,
 ) -> Choice:
-    """The public record of a choice of the best run, priced by the dearest of these fits.
+    """The record of a choice of the best run, priced by the dearest of its fits.
+
+    All of it is public.
 
     Args:
         fit_ledgers: one `accounting.Ledger` for each distinct candidate.

@@ -37,24 +37,24 @@ _ADDRESS = re.compile(r"0x[0-9a-fA-F]+")
 
 
 def sources_of_outputs(jaxpr: Any, sources_of_inputs: Sequence[set[str]]) -> list[set[str]]:
-    """The sources, such as inputs, that each output of a jaxpr may depend on, by their names.
+    """The sources, such as inputs, that each output of a jaxpr may depend on.
 
-    The analysis looks into functions that are compiled on their own. It treats each output of a
-    loop or a branch as dependent on each of its inputs.
+    Sources are given by their names. The analysis looks into functions that are compiled on their
+    own. It treats each output of a loop or a branch as dependent on each of its inputs.
 
     Args:
         jaxpr: a traced program.
         sources_of_inputs: the names of the sources that each input depends on.
     """
     sources = dict(zip(map(id, jaxpr.invars), sources_of_inputs, strict=True))
-    for step in jaxpr.eqns:
-        sources_of_read = [sources.get(id(variable), set()) for variable in step.invars]
-        inner = _called_program(step)
+    for operation in jaxpr.eqns:
+        sources_of_read = [sources.get(id(variable), set()) for variable in operation.invars]
+        inner = _program_of_plain_call(operation)
         if inner is not None:
             sources_of_results = sources_of_outputs(inner.jaxpr, sources_of_read)
         else:
-            sources_of_results = [set().union(*sources_of_read)] * len(step.outvars)
-        sources |= dict(zip(map(id, step.outvars), sources_of_results, strict=True))
+            sources_of_results = [set().union(*sources_of_read)] * len(operation.outvars)
+        sources |= dict(zip(map(id, operation.outvars), sources_of_results, strict=True))
     return [sources.get(id(variable), set()) for variable in jaxpr.outvars]
 
 
@@ -64,7 +64,7 @@ def formula_digests(
     output_indices: Sequence[int],
     input_name_by_output_index: dict[int, str],
 ) -> list[str]:
-    """A digest of the operations that compute each of some outputs of a closed jaxpr.
+    """Digests of the operations that compute some outputs of a closed jaxpr, one for each output.
 
     Two digests are equal if they are of the same operations on the same inputs, whatever the other
     outputs and the shapes of the other inputs of the programs are.
@@ -94,23 +94,24 @@ def formula_digests(
     ]
 
 
-def digest_of_program(closed: Any) -> str:
-    """A digest of what a closed jaxpr computes: its operations, their data flow, its constants.
+def digest_of_program(closed_jaxpr: Any) -> str:
+    """A digest of what a closed jaxpr computes.
 
-    Names of functions and of variables do not enter, nor do rules of derivatives and addresses in
-    memory. So two functions that compute the same under different names have one digest, in every
-    process, and a function keeps its digest when it is renamed.
+    It is of the operations, their data flow and the constants. Names of functions and of variables
+    do not enter, nor do rules of derivatives and addresses in memory. So two functions that compute
+    the same under different names have one digest, in every process, and a function keeps its
+    digest when it is renamed.
     """
-    constants = [_digest_of_constant(value) for value in closed.consts]
-    return _digest("program", *constants, *_operation_texts(closed.jaxpr))
+    constants = [_digest_of_constant(value) for value in closed_jaxpr.consts]
+    return _digest("program", *constants, *_operation_texts(closed_jaxpr.jaxpr))
 
 
 def _operation_texts(jaxpr: Any) -> list[str]:
-    """The operations of a jaxpr in order, one text each, and last its outputs.
+    """The texts of the operations of a jaxpr in order, and of its outputs.
 
-    Variables are numbered by first appearance. A text has the operation's name, its parameters,
-    the variables or literals that it reads, and the types of what it returns. How arrays are
-    divided among devices does not enter.
+    There is one text for each, and those of the outputs are last. Variables are numbered by first
+    appearance. A text has the operation's name, its parameters, the variables or literals that it
+    reads, and the types of what it returns. How arrays are divided among devices does not enter.
     """
     text_by_variable: dict[int, str] = {}
     numbers = itertools.count()
@@ -126,59 +127,69 @@ def _operation_texts(jaxpr: Any) -> list[str]:
         return text_by_variable[id(variable)]
 
     texts = [number_variables([*jaxpr.constvars, *jaxpr.invars])]
-    for step in jaxpr.eqns:
-        read = list(map(text_of_read, step.invars))
-        if step.primitive.name in (*_MARKS, *_REDIVISIONS):
-            text_by_variable |= dict(zip(map(id, step.outvars), read, strict=True))
+    for operation in jaxpr.eqns:
+        read = list(map(text_of_read, operation.invars))
+        if operation.primitive.name in (*_MARKS, *_REDIVISIONS):
+            text_by_variable |= dict(zip(map(id, operation.outvars), read, strict=True))
             continue
-        params = _texts_of_params(step)
-        texts.append(f"{step.primitive.name} {params} {read} -> {number_variables(step.outvars)}")
+        params = _texts_of_params(operation)
+        texts.append(
+            f"{operation.primitive.name} {params} {read} -> {number_variables(operation.outvars)}"
+        )
     return [*texts, *map(text_of_read, jaxpr.outvars)]
 
 
-def _texts_of_params(step: Any) -> list[str]:
-    """The parameters of an operation that change its results, as texts with digests of programs."""
-    is_call = step.primitive.name in _CALLS or step.primitive.name in _CALLS_WITH_DERIVATIVES
+def _texts_of_params(operation: Any) -> list[str]:
+    """The texts of the parameters that change the results of an operation.
+
+    Programs stand in them as their digests.
+    """
+    is_call = (
+        operation.primitive.name in _CALLS or operation.primitive.name in _CALLS_WITH_DERIVATIVES
+    )
     return [
-        f"{name}={_digests_within(value)}"
-        for name, value in sorted(step.params.items())
+        f"{name}={_parameter_text_with_digests(value)}"
+        for name, value in sorted(operation.params.items())
         if (name in ("jaxpr", "call_jaxpr") if is_call else name not in _DIVISIONS)
     ]
 
 
 def _type_text(variable: Any) -> str:
-    """The shape and the dtype of a variable, and whether its type gives way to others'."""
+    """The text of a variable's shape and dtype, and of whether that dtype is weak."""
     aval = variable.aval
     return f"{aval.dtype}{aval.shape}{getattr(aval, 'weak_type', False)}"
 
 
-def _digests_within(value: Any) -> str:
-    """The text of a parameter of an operation, in which programs stand as their digests."""
+def _parameter_text_with_digests(value: Any) -> str:
+    """The text of a parameter of an operation, with programs as their digests."""
     if isinstance(value, ClosedJaxpr):
         return digest_of_program(value)
     if isinstance(value, Jaxpr):
         return _digest("program", *_operation_texts(value))
     if isinstance(value, tuple | list):
-        return " ".join(map(_digests_within, value))
+        return " ".join(map(_parameter_text_with_digests, value))
     return _ADDRESS.sub("", str(value))
 
 
 def operation_names(jaxpr: Any) -> set[str]:
-    """The names of all operations of a jaxpr, including those of the programs within it."""
-    names = {step.primitive.name for step in jaxpr.eqns}
+    """The names of all operations of a jaxpr and of the programs within it."""
+    names = {operation.primitive.name for operation in jaxpr.eqns}
     return names.union(*map(_operation_names_within, jaxpr.eqns))
 
 
-def _operation_names_within(step: Any) -> set[str]:
+def _operation_names_within(operation: Any) -> set[str]:
     """The names of the operations of the programs within an operation."""
-    return set().union(*map(operation_names, jaxprs_in_params(step.params)))
+    return set().union(*map(operation_names, jaxprs_in_params(operation.params)))
 
 
-def _called_program(step: Any) -> Any:
-    """The closed jaxpr that an operation only calls; None for other operations."""
-    if step.primitive.name not in _CALLS:
+def _program_of_plain_call(operation: Any) -> Any:
+    """The closed jaxpr that an operation calls, if the operation is no more than a call.
+
+    It is None for other operations.
+    """
+    if operation.primitive.name not in _CALLS:
         return None
-    return step.params.get("jaxpr") or step.params.get("call_jaxpr")
+    return operation.params.get("jaxpr") or operation.params.get("call_jaxpr")
 
 
 class _OperationOutput(NamedTuple):
@@ -196,9 +207,9 @@ class _OperationOutput(NamedTuple):
 def _operation_by_variable(jaxpr: Any) -> dict[int, _OperationOutput]:
     """The operation that computes each variable of a jaxpr, by the id of the variable."""
     return {
-        id(variable): _OperationOutput(step, output_index)
-        for step in jaxpr.eqns
-        for output_index, variable in enumerate(step.outvars)
+        id(variable): _OperationOutput(operation, output_index)
+        for operation in jaxpr.eqns
+        for output_index, variable in enumerate(operation.outvars)
     }
 
 
@@ -234,19 +245,21 @@ def _digest_of_variable(
 
 def _digest_of_result(computed_by: _OperationOutput, input_digests: list[str]) -> str:
     """The digest of a variable, from its operation and the digests of the variables it reads."""
-    step, output_index = computed_by
-    if step.primitive.name in _MARKS:
+    operation, output_index = computed_by
+    if operation.primitive.name in _MARKS:
         return input_digests[output_index]
-    inner = _called_program(step)
+    inner = _program_of_plain_call(operation)
     if inner is not None and output_index < len(inner.jaxpr.outvars):
         return formula_digests(inner, input_digests, [output_index], {})[0]
-    if (_operation_names_within(step) | {step.primitive.name}) & CALLBACKS:
+    if (_operation_names_within(operation) | {operation.primitive.name}) & CALLBACKS:
         raise ValueError(
             "a sensitivity or a scale reads what Python holds by a callback, which may change "
             "after it was priced; it may follow from the numbers of the recipe alone"
         )
-    params = sorted((name, _ADDRESS.sub("", str(value))) for name, value in step.params.items())
-    return _digest("step", step.primitive.name, str(output_index), str(params), *input_digests)
+    params = sorted(
+        (name, _ADDRESS.sub("", str(value))) for name, value in operation.params.items()
+    )
+    return _digest("step", operation.primitive.name, str(output_index), str(params), *input_digests)
 
 
 def _digest_of_constant(value: Any, kind: str = "") -> str:

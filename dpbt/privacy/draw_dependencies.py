@@ -15,7 +15,7 @@ import numpy as np
 from dpbt.common.compilation import paused_garbage_collection
 from dpbt.privacy import boundary, dataflow, mechanisms, price_comparison, program_interpreters
 from dpbt.privacy.boundary import DrawSpec
-from dpbt.privacy.draw_specs import view_of_example_row
+from dpbt.privacy.draw_specs import view_of_absent_example_row
 from dpbt.privacy.phase_views import RecipePhase
 from dpbt.privacy.price_comparison import PricedDraw, PricedDraws
 from dpbt.types import (
@@ -84,7 +84,9 @@ class DrawDependencies(NamedTuple):
 
 
 def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
-    """The specs of the draws of a phase of a run, with shapes in place of traced numbers.
+    """The specs of the draws of a phase of a run.
+
+    They have shapes in place of traced numbers.
 
     Raises:
         ValueError: as `check_prices_are_public`.
@@ -93,7 +95,9 @@ def draw_specs_of_phase(recipe: Recipe, phase: Phase) -> tuple[DrawSpec, ...]:
 
 
 def priced_draws_of_phase(recipe: Recipe, phase: Phase) -> PricedDraws:
-    """The draws of a phase of a run as the ledger prices them, to compare with those that run.
+    """The draws of a phase of a run as the ledger prices them.
+
+    They are to be compared with the draws that run.
 
     Raises:
         ValueError: as `check_prices_are_public`.
@@ -102,10 +106,11 @@ def priced_draws_of_phase(recipe: Recipe, phase: Phase) -> PricedDraws:
 
 
 def priced_draws_of_all_phases(recipe: Recipe) -> tuple[PricedDraws, ...]:
-    """The draws of each phase of a run as the ledger prices them; hashable.
+    """The draws of each phase of a run as the ledger prices them.
 
-    A program that is compiled for a run has them in its key. Otherwise it could run with what
-    Python held when it was compiled, while the ledger prices what Python holds now.
+    The result is hashable. A program that is compiled for a run has them in its key. Otherwise it
+    could run with what Python held when it was compiled, while the ledger prices what Python holds
+    now.
 
     Raises:
         ValueError: as `check_prices_are_public`.
@@ -123,7 +128,9 @@ class _ArrayType(NamedTuple):
 
 @jax.enable_x64(False)
 def draw_dependencies_of_phase(recipe: Recipe, phase: Phase) -> list[DrawDependencies]:
-    """What each draw of a phase of a run depends on, in the order of the program.
+    """Each draw of a phase of a run, with the sources that its numbers depend on.
+
+    They are in the order of the program.
 
     Raises:
         ValueError: as `check_prices_are_public`.
@@ -149,7 +156,9 @@ _ROW_FIELDS = ("bins", "target", "present", "weight")
 def _trace_dependencies_of_phase(
     recipe_phase: RecipePhase, structure: Any, array_types: tuple[_ArrayType, ...]
 ) -> list[DrawDependencies]:
-    """Trace the program of a phase for what its draws depend on; cached by the arguments.
+    """Trace the program of a phase to find what its draws depend on.
+
+    Results are cached by the arguments.
 
     Args:
         recipe_phase: the phase.
@@ -171,7 +180,7 @@ def _trace_dependencies_of_phase(
     def build_view(
         row_fields: Mapping[str, Array], params: Params, public: Public, bound: Numbers
     ) -> View:
-        return view_of_example_row(recipe_phase, params, public, bound, row_fields)
+        return view_of_absent_example_row(recipe_phase, params, public, bound, row_fields)
 
     numbers = params, public, jax.ShapeDtypeStruct((), np.float32)
     dependencies = trace_draw_dependencies(
@@ -199,7 +208,9 @@ def trace_draw_dependencies(
     private_arrays: Any,
     public_arrays: tuple[Any, ...] = (),
 ) -> list[DrawDependencies]:
-    """Trace a program for what each of its draws depends on. The program does not run.
+    """Trace a program to find what each of its draws depends on.
+
+    The program does not run.
 
     Args:
         program: the private program.
@@ -272,7 +283,10 @@ def _trace_numbers_of_draws(program: Program, view: View, specs: list[DrawSpec])
 def _sources_of_draw_numbers(
     trace: _NumbersTrace, sources_of_view: list[set[Source]]
 ) -> list[_DrawNumbers]:
-    """The sources of each number of each draw, where an output of a draw is a source itself."""
+    """The sources that each number of each draw depends on.
+
+    An output of a draw is a source itself.
+    """
     sources_of_inputs = [{site} for site in trace.sites] + sources_of_view
     sources_of_numbers = dataflow.sources_of_outputs(trace.closed_jaxpr.jaxpr, sources_of_inputs)
     return jax.tree.unflatten(trace.structure, sources_of_numbers)
@@ -286,7 +300,7 @@ class _DrawFormulas(NamedTuple):
 
 
 def _formulas_of_draws(trace: _NumbersTrace, view: View) -> list[_DrawFormulas]:
-    """The formulas of the largest sensitivity and of the scale of each draw."""
+    """The digests of the formulas of each draw: of its largest sensitivity and of its scale."""
     num_outputs = len(trace.closed_jaxpr.jaxpr.outvars)
     output_indices: list[_DrawNumbers] = jax.tree.unflatten(trace.structure, range(num_outputs))
     input_names = [
@@ -325,7 +339,10 @@ class _ViewSources(NamedTuple):
 def _trace_view_and_its_sources(
     build_view: Callable[..., View], private_arrays: Any, public_arrays: tuple[Any, ...]
 ) -> _ViewSources:
-    """Trace `build_view`, for the shapes of the view and for the sources of each of its arrays."""
+    """Trace `build_view`, and find the sources that each array of the view depends on.
+
+    The view has shapes in place of arrays.
+    """
     closed, view = jax.make_jaxpr(build_view, return_shape=True)(private_arrays, *public_arrays)
     num_private, num_public = map(len, map(jax.tree.leaves, (private_arrays, public_arrays)))
     inputs = [{ROWS}] * num_private + [set()] * num_public
@@ -342,7 +359,7 @@ def _trace_view_and_its_sources(
 
 
 def _sources_by_array(depends_on_rows: Any, other_sources: set[Source]) -> Iterator[set[Source]]:
-    """The sources of each array: the rows if it depends on them, otherwise `other_sources`.
+    """The sources of each array: the rows if it depends on them, otherwise the other sources.
 
     Args:
         depends_on_rows: a pytree of bools, one for each array.
@@ -352,7 +369,7 @@ def _sources_by_array(depends_on_rows: Any, other_sources: set[Source]) -> Itera
 
 
 def _union_of_sources(sources: Any) -> set[Source]:
-    """The union of the sets of sources that are the leaves of a pytree."""
+    """The union of the sets of sources at the leaves of a pytree."""
     return set().union(*jax.tree.leaves(sources))
 
 
@@ -391,7 +408,7 @@ def check_prices_are_public(
 
 
 def _check_price_of_draw_from_rows(draw: DrawDependencies, *, must_ignore_rows: bool) -> None:
-    """Refuse a draw that reads rows if its price depends on rows or on earlier releases."""
+    """Refuse a draw from rows if its price depends on rows or on earlier releases."""
     spec = draw.spec
     site = draw.spec.site
     norm = spec.mechanism.price.norm

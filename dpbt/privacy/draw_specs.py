@@ -15,7 +15,7 @@ from dpbt.privacy.phase_views import (
     PhaseContext,
     RecipePhase,
     public_after_prologue,
-    round_structure,
+    public_structure_of_round,
     view_of_absent_row,
 )
 from dpbt.privacy.price_comparison import PricedDraws
@@ -30,7 +30,9 @@ def describe_draws_of_phase(
     max_abs_score: Numbers,
     priced_draws: PricedDraws | None = None,
 ) -> Mapping[Site, DrawSpec]:
-    """Describe the draws of a phase of a run by site, without private values; compiled once.
+    """Describe the draws of a phase of a run by site, without private values.
+
+    The program that does so is compiled once.
 
     Args:
         recipe_phase: the phase.
@@ -43,23 +45,23 @@ def describe_draws_of_phase(
     Raises:
         ValueError: as `price_comparison.trace_then_check_prices_then_run`.
     """
-    view = view_of_example_row(recipe_phase, params, public, max_abs_score)
+    view = view_of_absent_example_row(recipe_phase, params, public, max_abs_score)
     return program_interpreters.describe_draws(
         recipe_phase.phase.program, view, priced_draws=priced_draws
     )
 
 
-def view_of_example_row(
+def view_of_absent_example_row(
     recipe_phase: RecipePhase,
     params: Params,
     public: Public,
     max_abs_score: Numbers,
     row_fields: Mapping[str, Array] | None = None,
 ) -> View:
-    """The view of a phase of a run on the absent row of the learner's example table.
+    """Build the view of a phase of a run on one absent row.
 
-    Its public fields have the structure and the dtypes of a run. Zeros stand for the release of the
-    prologue.
+    The row is that of the learner's example table. Its public fields have the structure and the
+    dtypes of a run. Zeros stand for the release of the prologue.
 
     Args:
         recipe_phase: the phase.
@@ -74,7 +76,7 @@ def view_of_example_row(
         public = _public_after_zero_prologue(recipe_phase, params, public)
         public = public._replace(round=jnp.asarray(public.round, jnp.int32))
     if isinstance(phase, Round):
-        public = public._replace(structure=round_structure(learner, params, public))
+        public = public._replace(structure=public_structure_of_round(learner, params, public))
     absent_row = learner.training.example_table()._replace(**(row_fields or {}))
     return view_of_absent_row(recipe_phase, absent_row, params, PhaseContext(public, max_abs_score))
 
@@ -82,7 +84,10 @@ def view_of_example_row(
 def _public_after_zero_prologue(
     recipe_phase: RecipePhase, params: Params, public: Public
 ) -> Public:
-    """The public information of all rounds, as if the prologue, if any, had released zeros."""
+    """The public information of all rounds if the prologue releases zeros.
+
+    The learner may have no prologue.
+    """
     learner = recipe_phase.learner
     if learner.prologue is not None:
         prologue = RecipePhase(

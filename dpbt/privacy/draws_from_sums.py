@@ -32,7 +32,7 @@ MAX_LARGE_OUTPUT = 2**52
 def add_block_sums(sums_so_far: SumsBySite | None, block_sums: Mapping[Site, Any]) -> SumsBySite:
     """Add the sums over a block of rows to those so far, in int64.
 
-    None for no sums so far.
+    None stands for no sums so far.
     """
     block_sums_int64 = jax.tree.map(
         lambda array: np.asarray(array).astype(np.int64), dict(block_sums)
@@ -99,9 +99,10 @@ def _sample_draw_from_sum(
     mechanism: Mechanism,
     to_statistic: Callable[..., Any],
 ) -> Array:
-    """Sample the output of one draw from its sum in f64: in f64, or the index of a selection.
+    """Sample the output of one draw from its sum over rows, in float64.
 
-    For use within `variates.double_precision`.
+    The sum is f64, and so is the output, unless it is the index of a selection. For use within
+    `variates.double_precision`.
 
     Args:
         key: the key of the site.
@@ -120,7 +121,10 @@ def _sample_draw_from_sum(
 
 
 def round_int64_release_to_float32(release: Mapping[Site, np.ndarray]) -> dict[Site, Array]:
-    """Round the int64 arrays of a release to float32; other arrays stay as they are."""
+    """Round the int64 arrays of a release to float32.
+
+    Other arrays stay as they are.
+    """
     return {
         site: jnp.asarray(array.astype(np.float32) if array.dtype == np.int64 else array)
         for site, array in release.items()

@@ -15,7 +15,9 @@ MAX_LINES = 1000
 
 
 class EpsilonDeltaDpEvent(NamedTuple):
-    """An event that states its epsilon and delta alone, with the class name of dp_accounting.
+    """An event of a release that states its epsilon and its delta alone.
+
+    Its class has the same name as that of dp_accounting.
 
     Attributes:
         epsilon: the epsilon of the release.
@@ -29,7 +31,9 @@ class EpsilonDeltaDpEvent(NamedTuple):
 def ledger_lines_of_event(
     event: Any, *, num_changed_rows: int, filter_epsilon: float
 ) -> tuple[Line, ...]:
-    """The ledger lines of a release of another library, one for each distinct event.
+    """Convert the dp_accounting event of another library's release to ledger lines.
+
+    There is one line for each distinct event.
 
     Args:
         event: an event of dp_accounting, or an `EpsilonDeltaDpEvent`.
@@ -60,7 +64,7 @@ def ledger_lines_of_event(
 
 
 class _RepeatedEvent(NamedTuple):
-    """An event that is not composed.
+    """An event that is not composed, and how often it takes place.
 
     Attributes:
         event: an event of dp_accounting.
@@ -72,7 +76,10 @@ class _RepeatedEvent(NamedTuple):
 
 
 def _flatten_event(event: Any, repeats: int = 1) -> Iterator[_RepeatedEvent]:
-    """The single events of a composed event that takes place `repeats` times."""
+    """Split a composed event into its single events, each with its number of repeats.
+
+    The composed event itself takes place `repeats` times.
+    """
     match type(event).__name__:
         case "NoOpDpEvent":
             return
@@ -87,7 +94,7 @@ def _flatten_event(event: Any, repeats: int = 1) -> Iterator[_RepeatedEvent]:
 
 
 def _read_number_in_interval(event: Any, name: str, interval: str = "[1e-50, 1e50]") -> float:
-    """A number that an event states; ValueError if it is out of its range."""
+    """Read a number that an event states, and refuse one out of its interval."""
     return float(
         check_interval(f"{name} of {type(event).__name__}", getattr(event, name), interval)
     )
@@ -96,7 +103,7 @@ def _read_number_in_interval(event: Any, name: str, interval: str = "[1e-50, 1e5
 def _ledger_line_of_uncomposed_event(
     event: Any, *, num_changed_rows: int, filter_epsilon: float
 ) -> Line:
-    """The line of one event that is not composed."""
+    """The ledger line of one event that is not composed."""
     kind = type(event).__name__
     epsilon = math.inf
     rho = math.inf

@@ -9,7 +9,9 @@ from dpbt.types import Array, Recipe
 
 @runtime_checkable
 class PrivacyFilter(Protocol):
-    """A budget that several releases of the same rows share; `dpbt.Filter` is one.
+    """A budget that several releases of the same rows share.
+
+    `dpbt.Filter` is one.
 
     Attributes:
         terms: the epsilon and the delta of all releases together, and for which rows they hold.
@@ -19,17 +21,23 @@ class PrivacyFilter(Protocol):
 
     @property
     def ledger(self) -> Ledger:
-        """The cost of all releases together that the filter has paid for."""
+        """The ledger of all releases that the filter has paid for."""
         ...
 
     def describe_remaining(self) -> str:
-        """What is left of the budget, in words."""
+        """Describe what is left of the budget, in words."""
         ...
 
     def check(self, recipe: Recipe, key: Array | None = None) -> None:
-        """Refuse a recipe that the filter cannot pay for now. The check costs nothing."""
+        """Refuse a recipe that the filter cannot pay for now.
+
+        The check costs nothing.
+        """
         ...
 
     def payment_callback(self, recipe: Recipe, key: Array) -> Callable[[str | None], None]:
-        """A function that pays, which a fit calls before it draws; a resumed run pays once."""
+        """Build the function that pays for a fit, which the fit calls before it draws.
+
+        A resumed run pays once.
+        """
         ...

@@ -17,7 +17,7 @@ from dpbt.privacy import dataflow
 
 
 def evaluate_in_isolated_trace(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Evaluate `function(*arguments)` in a trace of its own, and return the result.
+    """Evaluate a function on its arguments in a trace of its own, and return the result.
 
     The function sees tracers alone.
 
@@ -36,7 +36,7 @@ def evaluate_in_isolated_trace(function: Callable[..., Any], *arguments: Any) ->
 def evaluate_public_function(
     function_noun: str, function: Callable[..., Any], *arguments: Any
 ) -> Any:
-    """Evaluate an author's function that may read its public arguments alone, and check that.
+    """Evaluate an author's function, and refuse it if it reads more than its public arguments.
 
     The function gets copies of containers.
 
@@ -62,7 +62,7 @@ def evaluate_public_function(
 
 
 class TracedFunction(NamedTuple):
-    """The trace of a function.
+    """The trace of a function: its closed jaxpr and the shapes of its result.
 
     Attributes:
         closed_jaxpr: its closed jaxpr.
@@ -76,7 +76,7 @@ class TracedFunction(NamedTuple):
 def trace_public_function(
     function_noun: str, function: Callable[..., Any], *arguments: Any
 ) -> TracedFunction:
-    """Trace an author's function that may read its arguments alone, and check that.
+    """Trace an author's function, and refuse it if it reads more than its arguments.
 
     Raises:
         ValueError: as `evaluate_public_function`.
@@ -109,7 +109,10 @@ def check_closes_over_no_mutable_array(function_noun: str, closed_jaxpr: Any) ->
 
 
 def evaluate_closed_jaxpr(closed_jaxpr: Any, result_shapes: Any, arguments: Any) -> Any:
-    """Evaluate a closed jaxpr on pytrees of arguments; the result has the pytree of its shapes."""
+    """Evaluate a closed jaxpr on pytrees of arguments.
+
+    The result has the pytree of `result_shapes`.
+    """
     outputs = jaxpr_as_fun(closed_jaxpr)(*jax.tree.leaves(arguments))
     return jax.tree.unflatten(jax.tree.structure(result_shapes), outputs)
 

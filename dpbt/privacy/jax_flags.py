@@ -11,7 +11,7 @@ import jax
 
 
 class Flag(NamedTuple):
-    """A flag of JAX.
+    """The value of a flag of JAX that a run needs, and the advice on it.
 
     Attributes:
         required_value: the value that a run needs, which is JAX's default; None if any will do.
@@ -25,7 +25,7 @@ class Flag(NamedTuple):
 
 
 def _flag_without_effect(reason: str) -> Flag:
-    """A flag that may have any value."""
+    """The entry of a flag that may have any value, with the reason."""
     return Flag(required_value=None, advice="", reason=reason)
 
 
@@ -90,7 +90,7 @@ bit of a score otherwise, as another processor may (docs/scaling.md).
 
 
 def check_jax_flags() -> None:
-    """Refuse a run under a flag of JAX that has another value than the required one.
+    """Refuse to run where a flag of JAX has another value than the required one.
 
     Raises:
         ValueError: if a flag has another value, for the process or in this context.

@@ -84,9 +84,10 @@ _NEXT_LANES = np.array(
 # JAX caches a loop by its body. A function that is defined in each call would be compiled anew in
 # each call outside `jax.jit`, and JAX would never free that program.
 def _chacha20_round(_round_index: Array, state: Array) -> Array:
-    """One round of ChaCha20: a quarter round on every lane (RFC 8439, section 2.1), then a shift.
+    """Compute one round of ChaCha20: a quarter round on every lane, then a shift of the lanes.
 
-    The shift of lanes turns columns into diagonals, or diagonals into columns.
+    Quarter rounds are as in RFC 8439, section 2.1. The shift of lanes turns columns into diagonals,
+    or diagonals into columns.
     """
     a, b, c, d = jnp.split(state, 4, axis=-1)
     for bits in (16, 12, 8, 7):
@@ -100,7 +101,9 @@ def _chacha20_round(_round_index: Array, state: Array) -> Array:
 def chacha20_blocks(
     key: UInt32[Array, "8"], counter: UInt32[Array, "..."], nonce: UInt32[Array, "3"]
 ) -> UInt32[Array, "... 16"]:
-    """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter (RFC 8439, section 2.3).
+    """u32[..., 16]: blocks of the ChaCha20 stream, one for each counter.
+
+    They are as in RFC 8439, section 2.3.
 
     Args:
         key: u32[8], little-endian words.
@@ -120,13 +123,16 @@ def _refuse_seed(seed: Array) -> Array:
     )
 
 
-def _split(key: Array, shape: tuple[int, ...]) -> Array:
-    """u32[*shape, 8]: child keys, two of each block. The first n do not depend on their number."""
+def _split(key: Array, shape: tuple[int, ...]) -> UInt32[Array, "... 8"]:
+    """u32[*shape, 8]: child keys of a key.
+
+    Each block of the stream gives two. The first n do not depend on how many there are.
+    """
     return _random_bits(key, 32, (*shape, _KEY_WORDS), (_FOR_SPLIT, 0, 0))
 
 
 def _fold_in(key: Array, data: ArrayLike) -> UInt32[Array, "8"]:
-    """u32[8]: the child key for a number u32[]."""
+    """u32[8]: the child key of a key for a number u32[]."""
     counter = jnp.asarray(data, jnp.uint32)
     return chacha20_blocks(key, counter, jnp.asarray([_FOR_FOLD_IN, 0, 0], jnp.uint32))[:_KEY_WORDS]
 
@@ -134,7 +140,10 @@ def _fold_in(key: Array, data: ArrayLike) -> UInt32[Array, "8"]:
 def _random_bits(
     key: Array, bit_width: int, shape: tuple[int, ...], nonce: tuple[int, int, int] | None = None
 ) -> Array:
-    """Unsigned integers of 8, 16, 32 or 64 bits. The first n do not depend on their number."""
+    """Random unsigned integers of 8, 16, 32 or 64 bits from a key.
+
+    The first n do not depend on how many there are.
+    """
     if bit_width not in (8, 16, 32, 64):
         raise ValueError(f"bit_width must be 8, 16, 32 or 64, got {bit_width}")
     size = math.prod(shape)
@@ -170,17 +179,17 @@ more than 2^32 blocks of 64 bytes.
 
 
 def fresh_key() -> Array:
-    """A release key: one typed chacha20 key of 256 bits from the system's entropy.
+    """Make a release key of 256 bits from the system's entropy.
 
-    Whoever has it can recompute the noise and subtract it. Keep it as secret as the rows, or forget
-    it. Printing a key prints its words.
+    It is one typed chacha20 key. Whoever has it can recompute the noise and subtract it. Keep it as
+    secret as the rows, or forget it. Printing a key prints its words.
     """
     entropy = np.frombuffer(secrets.token_bytes(4 * _KEY_WORDS), np.uint32)
     return jax.random.wrap_key_data(jax.device_put(entropy), impl=CHACHA20)
 
 
 def key_purpose(key: Array, name: str = "key") -> Literal["release", "research"]:
-    """What a typed key is for: "release" (chacha20) or "research" (threefry2x32).
+    """The purpose of a typed key: "release" (chacha20) or "research" (threefry2x32).
 
     The function cannot check where the 256 bits of a release key came from.
 
@@ -204,7 +213,7 @@ def key_purpose(key: Array, name: str = "key") -> Literal["release", "research"]
 
 
 class NoiseAndPublicKeys(NamedTuple):
-    """The two keys of a run.
+    """The key of the noise and the key of the public randomness of a run.
 
     Attributes:
         noise: the key of the noise, as secret as the rows.
@@ -216,10 +225,10 @@ class NoiseAndPublicKeys(NamedTuple):
 
 
 def pair(key: Array) -> NoiseAndPublicKeys:
-    """Split one key into a noise key and a public key, for data that need no protection.
+    """Split one key into a noise key and a public key.
 
-    In a release the public key must be independent of the noise's key. Whoever finds one of these
-    two from published output may find the other.
+    This is for data that need no protection. In a release the public key must be independent of the
+    noise's key. Whoever finds one of these two from published output may find the other.
     """
     noise, public = jax.random.split(key)
     return NoiseAndPublicKeys(noise=noise, public=public)
@@ -230,7 +239,7 @@ MAX_SEED = 2**64 - 1
 
 
 def check_seed(seed: Any, name: str = "seed") -> int:
-    """Check the seed of a research key, and return it as a Python number.
+    """Refuse what is no seed of a research key, and return the seed as a Python number.
 
     Args:
         seed: a whole number in 0..MAX_SEED, of Python, NumPy or JAX.
@@ -251,12 +260,13 @@ def check_seed(seed: Any, name: str = "seed") -> int:
 
 
 def research_key(seed: int | np.integer | AnyArray, name: str = "seed") -> Array:
-    """The research key of a seed: its high and its low 32 bits, as words for threefry2x32.
+    """Make the research key of a seed.
 
-    Different seeds have different keys. For seeds below 2^32 the words are those of
-    `jax.random.key(seed)` at JAX's default flags. No flag of JAX changes them, as
-    `jax_random_seed_offset` and `jax_default_prng_impl` change those of `jax.random.key`. So a seed
-    gives the same draws in every process.
+    Its words for threefry2x32 are the high and the low 32 bits of the seed. Different seeds have
+    different keys. For seeds below 2^32 the words are those of `jax.random.key(seed)` at JAX's
+    default flags. No flag of JAX changes them, as `jax_random_seed_offset` and
+    `jax_default_prng_impl` change those of `jax.random.key`. So a seed gives the same draws in
+    every process.
 
     Args:
         seed: a whole number in 0..MAX_SEED, or an integer array of shape (), traced or not. What a
@@ -278,7 +288,7 @@ def research_key(seed: int | np.integer | AnyArray, name: str = "seed") -> Array
 
 
 def noise_and_public_keys(seed: int | None, name: str = "seed") -> NoiseAndPublicKeys:
-    """The keys of a run: two fresh release keys, or with a seed a pair of research keys.
+    """The two keys of a run: fresh release keys, or with a seed a pair of research keys.
 
     Raises:
         ValueError: as `check_seed`, with the `name` of the argument.
@@ -293,7 +303,9 @@ class ResearchKeyWarning(UserWarning):
 
 
 def warn_if_research_key(key: Array) -> None:
-    """Warn if a key is a research key, once for each place that calls `fit` with one.
+    """Warn if a key is a research key, whose noise a search can find.
+
+    The warning comes once for each place that calls `fit` with one.
 
     Raises:
         ValueError: as `key_purpose`.
@@ -308,7 +320,7 @@ def warn_if_research_key(key: Array) -> None:
 
 
 def check_single_key(key: Array, name: str = "key") -> None:
-    """Refuse anything but one key.
+    """Refuse a value that is not one typed key of a known purpose.
 
     Args:
         key: the value to check.
@@ -323,10 +335,11 @@ def check_single_key(key: Array, name: str = "key") -> None:
 
 
 def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
-    """u32[count, *shape]: uniform 32-bit words, a function of the key alone.
+    """u32[count, *shape]: uniform random 32-bit words from a key.
 
-    A chacha20 block gives 16 of them and a threefry2x32 block gives 2. For a release key they are
-    the words of `jax.random.bits`, so one key must not be used with both.
+    They are a function of the key alone. A chacha20 block gives 16 of them and a threefry2x32 block
+    gives 2. For a release key they are the words of `jax.random.bits`, so one key must not be used
+    with both.
 
     Args:
         key: one typed key of shape (), traced or not.
@@ -346,15 +359,15 @@ def random_words(key: Array, count: int, shape: tuple[int, ...]) -> Array:
 _ROTATIONS = (13, 15, 26, 6), (17, 29, 16, 24)
 
 
-def _threefry_words(key: Array, size: int) -> UInt32[Array, "_"]:
-    """u32[size + size % 2]: random words, the numbers from 0 on encrypted by threefry2x32.
+def _threefry_words(key: Array, min_size: int) -> UInt32[Array, "even_size"]:
+    """u32[min_size + min_size % 2]: random words from a threefry2x32 key.
 
-    The key is u32[2].
+    They are the numbers from 0 on, encrypted by threefry2x32. The key is u32[2].
 
     They are the words of `jax.extend.random.threefry_2x32`. Its loop over rounds takes seven times
     as long for 3,072 words, and twice the time to compile.
     """
-    num_blocks = (size + 1) // 2
+    num_blocks = (min_size + 1) // 2
     counters = jnp.arange(2 * num_blocks, dtype=jnp.uint32).reshape(2, num_blocks)
     x, y = counters + key[:, None]
     schedule = key[0], key[1], key[0] ^ key[1] ^ np.uint32(0x1BD11BDA)
@@ -369,7 +382,10 @@ def _threefry_words(key: Array, size: int) -> UInt32[Array, "_"]:
 
 
 def key_as_bytes(key: Array) -> bytes:
-    """The words of one key as bytes; as secret as the key."""
+    """The words of one key as bytes.
+
+    They are as secret as the key.
+    """
     return np.asarray(jax.random.key_data(key)).astype("<u4").tobytes()
 
 
@@ -378,7 +394,9 @@ def _fold_in_word(node: Array, word: Array) -> tuple[Array, None]:
 
 
 def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = None) -> Array:
-    """Fold a sequence of words into a key, and return the child key.
+    """Fold a sequence of words, and a text if given, into a key.
+
+    The child key is returned.
 
     The length is folded in first, then word after word.
 
@@ -407,7 +425,7 @@ def fold_in_words(key: Array, words: UInt32[AnyArray, "K"], text: str | None = N
 
 
 def mix_rows_into_research_key(key: Array, blocks_of_rows: Iterable[Any]) -> Array:
-    """The key of the noise on a table: a research key with the rows mixed in, or the release key.
+    """Derive the key of the noise on a table from a research key and the rows.
 
     A release key is returned as it is.
 
@@ -433,7 +451,10 @@ def mix_rows_into_research_key(key: Array, blocks_of_rows: Iterable[Any]) -> Arr
 
 
 def _hash_present_rows(blocks_of_rows: Iterable[Any]) -> bytes:
-    """A hash of the present rows and of their indices, whatever the capacity and the blocks."""
+    """A hash of the present rows and of their indices.
+
+    It is the same whatever the capacity of the table and its blocks.
+    """
     hashes = [hashlib.sha256() for _ in range(4)]  # each field is hashed over all blocks
     first_row_index = 0
     for block in blocks_of_rows:

@@ -17,7 +17,7 @@ from dpbt.public_types import Numbers, Site
 
 
 class _NamedPrice(NamedTuple):
-    """The name and the price of a mechanism of the library."""
+    """A mechanism of the library, by its name and its price."""
 
     name: str
     price: Price
@@ -25,7 +25,7 @@ class _NamedPrice(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class DrawTerms:
-    """The terms of a draw that its ledger line states or is priced by, for one row.
+    """The terms of a draw for one row, which its ledger line states or is priced by.
 
     Attributes:
         mechanism: the mechanism of the draw, of which the name and the price are read.
@@ -46,7 +46,9 @@ class DrawTerms:
 
 
 def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
-    """The ledger line of a draw: its terms, its cost, and the cost of its sampler's finite bits.
+    """Build the ledger line of a draw, priced for all rows of one person.
+
+    It has the terms of the draw, its cost, and the cost of its sampler's finite bits.
 
     It is for neighbours that differ in all rows of one person, at most `max_rows_per_user`. Proof.
     Between the two tables lies a chain of tables, each a neighbour of the next by one row. Given
@@ -115,7 +117,10 @@ def ledger_line(terms: DrawTerms, max_rows_per_user: int = 1) -> Line:
 def _sampler_cost_of_draw(
     price: Price, *, sensitivity: float, scale: float, moved_outputs: int | None
 ) -> SamplerCost:
-    """The cost of the finite bits of a sampler in one draw; 0 if no bound is known or needed."""
+    """The cost of the finite bits of a sampler in one draw.
+
+    It is 0 if no bound is known or needed.
+    """
     if price.sampler is None or moved_outputs is None:
         return SamplerCost(gap=0.0, tail=0.0)
     return price.sampler.cost_of_draw(

@@ -19,7 +19,7 @@ from dpbt.public_types import Numbers
 
 
 class SamplerBound(NamedTuple):
-    """A bound on the distance of a sampler of finitely many bits from the law of its mechanism.
+    """A bound on the distance of a sampler of finitely many bits from its mechanism's law.
 
     For each draw that a row changes, neighbours whose laws satisfy epsilon have samplers that
     satisfy epsilon + 2 g, with t of delta (`accounting.Ledger`).
@@ -39,10 +39,10 @@ class SamplerBound(NamedTuple):
     def cost_of_draw(
         self, *, total_shift: Float64[Numbers, "..."], num_outputs: int
     ) -> SamplerCost:
-        """What the finite bits of a sampler cost in one draw that a row changes; the tail is
-        f64[...].
+        """The cost of a sampler's finite bits in one draw that a row changes.
 
-        At most 4 outputs change by more than half of the change of all outputs together.
+        The tail is f64[...]. At most 4 outputs change by more than half of the change of all
+        outputs together.
 
         Args:
             total_shift: f64[...], the norm of the change of all outputs, L1 or L2, in scales.
@@ -63,12 +63,13 @@ class SamplerBound(NamedTuple):
 
 
 def gdp_mu_of_pure_epsilon(epsilon: Numbers) -> Numbers:
-    """The least mu for which every epsilon-DP mechanism is mu-GDP: -2 Phi^-1(1 / (1 + e^epsilon)).
+    """The least mu for which every epsilon-DP mechanism is mu-GDP.
 
-    The trade-off curve of epsilon-DP is two lines that meet at type I and type II errors of
-    1 / (1 + e^epsilon) each. The Gaussian curve through that corner and the two ends is convex, so
-    it lies below both lines. The ratio mu / epsilon falls with epsilon, from sqrt(pi / 2). That
-    limit is used for tiny epsilon, where the difference from 1 / 2 would be lost.
+    It is -2 Phi^-1(1 / (1 + e^epsilon)). The trade-off curve of epsilon-DP is two lines that meet
+    at type I and type II errors of 1 / (1 + e^epsilon) each. The Gaussian curve through that corner
+    and the two ends is convex, so it lies below both lines. The ratio mu / epsilon falls with
+    epsilon, from sqrt(pi / 2). That limit is used for tiny epsilon, where the difference from 1 / 2
+    would be lost.
     """
     epsilons = np.asarray(epsilon, np.float64)
     mus = [_gdp_mu_of_one_pure_epsilon(value) for value in epsilons.ravel().tolist()]
@@ -110,12 +111,12 @@ class Price(NamedTuple):
 
     @property
     def uses_l1_sensitivity(self) -> bool:
-        """Whether the price is by the L1 sensitivity, as that of Laplace noise."""
+        """Whether the price is by the L1 sensitivity, as for Laplace noise."""
         return self.norm == "l1"
 
     @property
     def uses_l2_sensitivity(self) -> bool:
-        """Whether the price is by the L2 sensitivity, as that of Gaussian noise."""
+        """Whether the price is by the L2 sensitivity, as for Gaussian noise."""
         return self.norm == "l2"
 
     def cost_of_draw(self, sensitivity: Numbers, scale: Numbers) -> Cost:
@@ -161,17 +162,18 @@ MAX_DISCRETE_SCALE = 2.0**32
 
 
 def _laplace_tail_mass(shift: float) -> float:
-    """The tail mass of discrete Laplace noise: outcomes that a sampler's bound leaves out.
+    """The tail mass of discrete Laplace noise that the bound of a sampler leaves out.
 
-    They are beyond 44 scales of one of two values that lie `shift` scales apart.
+    It is that of outcomes beyond 44 scales of one of two values that lie `shift` scales apart.
     """
     return min(1.0, 2.0**-62 * math.exp(min(shift, 700.0)))
 
 
 def _gaussian_tail_mass(shift: float) -> float:
-    """The tail mass of Gaussian noise: pairs of outcomes that a sampler's bound leaves out.
+    """The tail mass of Gaussian noise that the bound of a sampler leaves out.
 
-    Their radius around one of two values, `shift` scales apart, is beyond 9.3 scales.
+    It is that of pairs of outcomes whose radius around one of two values, `shift` scales apart, is
+    beyond 9.3 scales.
     """
     return math.exp(-(max(9.3 - shift, 0.0) ** 2) / 2)
 

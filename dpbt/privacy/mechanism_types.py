@@ -22,7 +22,9 @@ Value = Any
 
 
 class Allowance(NamedTuple):
-    """The largest cost of a draw: a pure epsilon or a zCDP rho, whichever allows less noise.
+    """The largest cost that a draw may have: a pure epsilon or a zCDP rho.
+
+    Of the two, the one counts that needs less noise.
 
     Attributes:
         epsilon: f64[...], 0 where only rho counts.
@@ -33,7 +35,7 @@ class Allowance(NamedTuple):
     rho: np.ndarray
 
     def times(self, fraction: Numbers) -> Allowance:
-        """The allowance times a fraction.
+        """Multiply the allowance by a fraction.
 
         Fractions of draws in sequence must add up to at most 1.
         """
@@ -42,7 +44,7 @@ class Allowance(NamedTuple):
 
 
 class Sensitivity(NamedTuple):
-    """The largest change of a statistic between neighbours.
+    """The largest change of a statistic between neighbours, in L1 and in L2 norm.
 
     Attributes:
         l1: in L1 norm.
@@ -53,7 +55,10 @@ class Sensitivity(NamedTuple):
     l2: Numbers
 
     def times(self, factor: Numbers) -> Sensitivity:
-        """The sensitivity of the statistic in a unit that is `factor` times smaller."""
+        """Multiply the sensitivity by a factor.
+
+        The result is that of the statistic in a unit that is `factor` times smaller.
+        """
         return Sensitivity(l1=self.l1 * factor, l2=self.l2 * factor)
 
 
@@ -71,12 +76,17 @@ class WorstCaseLoss(NamedTuple):
 
     @classmethod
     def from_pure_epsilon(cls, epsilon: Array) -> WorstCaseLoss:
-        """The loss of a pure epsilon: rho is epsilon^2 / 2 (Bun & Steinke, 2016, Prop. 1.4)."""
+        """The worst-case loss of a draw that is epsilon-DP.
+
+        Its rho is epsilon^2 / 2 (Bun & Steinke, 2016, Prop. 1.4).
+        """
         return cls(pure=epsilon, rho=epsilon**2 / 2)
 
 
 class Mechanism(NamedTuple):
-    """A randomised map from a private value to an output that may be published, and its price.
+    """A randomised map from a private value to an output that may be published.
+
+    Its price says what a draw costs.
 
     Attributes:
         name: its name in the ledger.
@@ -118,7 +128,7 @@ class Mechanism(NamedTuple):
         return self.price.cost_of_draw(sensitivity, scale)
 
     def sensitivity_in_norm(self, sensitivity: Sensitivity) -> Numbers:
-        """The L1 or the L2 sensitivity, by the norm that prices this mechanism.
+        """The sensitivity in the norm that prices this mechanism, L1 or L2.
 
         Raises:
             ValueError: for a mechanism that is priced by a range, which is not a norm.
@@ -131,7 +141,7 @@ class Mechanism(NamedTuple):
         return getattr(sensitivity, self.price.norm)
 
     def noise_multiplier(self, allowance: Allowance) -> Float32[np.ndarray, "..."]:
-        """f32[...]: the least noise scale for a sensitivity of 1 that costs at most the allowance.
+        """f32[...]: the least noise scale within the allowance, for a sensitivity of 1.
 
         It is 0 for an infinite allowance. It is larger by the factor `ROUNDING` than the quotient,
         so that its product with a sensitivity, in float32, is no smaller than the exact product.
@@ -155,7 +165,10 @@ there is a third one where the sensitivity follows from a release.
 
 
 def divide_rounding_up(dividend: Numbers, divisor: Numbers) -> Float32[np.ndarray, "..."]:
-    """f32[...]: the quotient rounded up, never below it; 0 for an infinite divisor."""
+    """f32[...]: the quotient rounded up to float32.
+
+    It is never below the quotient, and 0 for an infinite divisor.
+    """
     with np.errstate(over="ignore", divide="ignore"):  # callers refuse infinite numbers by name
         quotient = np.asarray(dividend, np.float64) / np.asarray(divisor, np.float64)
         nearest = quotient.astype(np.float32)
@@ -164,5 +177,8 @@ def divide_rounding_up(dividend: Numbers, divisor: Numbers) -> Float32[np.ndarra
 
 
 def round_down_to_float32(value: Numbers) -> Float32[np.ndarray, "..."]:
-    """f32[...]: a float64 number of at least 0 rounded down, never above it."""
+    """f32[...]: a float64 number of at least 0 rounded down to float32.
+
+    It is never above the number.
+    """
     return np.asarray(-divide_rounding_up(-np.asarray(value, np.float64), 1.0))

@@ -52,16 +52,17 @@ _LOG2_STEPS_IN_SCALE = 11
 
 
 def _noise_free_log_prob(output: Array, value: Array) -> Array:
-    """The log density of the noise-free limit: 0 at the value, -inf elsewhere."""
+    """The log density of an output without noise: 0 at the value, -inf elsewhere."""
     return jnp.where(output == value, 0.0, -jnp.inf)
 
 
 def _distances_in_scales(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> Float32[Array, "..."]:
-    """f32[...]: |value - other value| / scale; infinite without noise or if the scales differ.
+    """f32[...]: the distance |value - other value| / scale.
 
-    Equal entries have a distance of 0, without noise, too.
+    It is infinite without noise or if the scales differ. Equal entries have a distance of 0,
+    without noise, too.
     """
     distance = jnp.abs(jnp.asarray(value - other_value, jnp.float32))
     in_scales = jnp.where(scale > 0, distance / replace_zero_by_one(scale), jnp.inf)
@@ -71,7 +72,10 @@ def _distances_in_scales(
 def _laplace_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> WorstCaseLoss:
-    """The worst-case loss of Laplace noise: its pure epsilon is the sum of |difference| / scale."""
+    """The worst-case privacy loss of Laplace noise between two values.
+
+    Its pure epsilon is the sum of |difference| / scale.
+    """
     distances = _distances_in_scales(value, scale, other_value, other_scale)
     return WorstCaseLoss.from_pure_epsilon(jnp.sum(distances))
 
@@ -79,9 +83,10 @@ def _laplace_loss(
 def _gaussian_loss(
     value: Array, scale: Numbers, other_value: Array, other_scale: Numbers
 ) -> WorstCaseLoss:
-    """The worst-case loss of Gaussian noise: its rho is the sum of (difference / scale)^2 / 2.
+    """The worst-case privacy loss of Gaussian noise between two values.
 
-    There is no pure epsilon unless the values are equal.
+    Its rho is the sum of (difference / scale)^2 / 2. There is no pure epsilon unless the values are
+    equal.
     """
     distances = _distances_in_scales(value, scale, other_value, other_scale)
     pure = jnp.where(jnp.all(distances == 0), 0.0, jnp.inf)
@@ -89,7 +94,7 @@ def _gaussian_loss(
 
 
 def _clamp_to_int32_unless_float64(noisy_value: Array, value: Array) -> Array:
-    """Clamp a noisy value to +-SATURATION and cast it to i32, unless the value is f64."""
+    """Clamp a noisy value to +-SATURATION and cast it to int32, unless the value is float64."""
     if value.dtype == jnp.float64:
         return noisy_value
     if not jnp.issubdtype(value.dtype, jnp.integer):
@@ -146,11 +151,11 @@ that. The lattice of the variable moves less than 2^-62. Together these are less
 """
 
 
-def rounding_step(scale: Numbers) -> Float32[Array, "..."]:
-    """f32[...]: the public step that `rounded_gaussian` rounds to: 1 below scale 2^12.
+def rounded_gaussian_step(scale: Numbers) -> Float32[Array, "..."]:
+    """f32[...]: the public step that `rounded_gaussian` rounds to at a scale.
 
-    From there on it is the largest power of two that is at most scale / 2^11, so that rounding adds
-    less than 10^-7 of the variance.
+    It is 1 below scale 2^12. From there on it is the largest power of two that is at most scale /
+    2^11, so that rounding adds less than 10^-7 of the variance.
     """
     return variates.power_of_two_below(
         replace_zero_by_one(jnp.asarray(scale, jnp.float32)), _LOG2_STEPS_IN_SCALE
@@ -164,7 +169,7 @@ def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
     with variates.double_precision():
         value_f64 = variates.to_float64(value)
         scale = jnp.broadcast_to(jnp.asarray(scale, jnp.float32), shape)
-        step = variates.to_float64(rounding_step(scale))
+        step = variates.to_float64(rounded_gaussian_step(scale))
         steps_below = jnp.floor(value_f64 / step)
         remainder = value_f64 / step - steps_below
         noise = variates.to_float64(scale) / step * variates.normal_variables(words, shape)
@@ -174,9 +179,13 @@ def _sample_rounded_gaussian(key: Array, value: Array, scale: Numbers) -> Array:
 
 
 def _rounded_gaussian_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
-    """Log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower tails."""
+    """The log probability of an output of rounded Gaussian noise.
+
+    It is the log of Phi((o + step / 2 - v) / scale) - Phi((o - step / 2 - v) / scale), by lower
+    tails.
+    """
     with variates.double_precision():
-        step = variates.to_float64(rounding_step(scale))
+        step = variates.to_float64(rounded_gaussian_step(scale))
         deviation = variates.to_float64(replace_zero_by_one(scale))
         output_f64 = variates.to_float64(output)
         distance = jnp.abs(output_f64 - variates.to_float64(value))
@@ -199,7 +208,7 @@ rounded_gaussian = Mechanism(
     _gaussian_loss,
     mechanism_prices.ROUNDED_GAUSSIAN,
 )
-"""round(value + N(0, scale^2)) of an integer value, to multiples of `rounding_step(scale)`.
+"""round(value + N(0, scale^2)) of an integer value, to multiples of `rounded_gaussian_step(scale)`.
 
 Rounding to a public step is post-processing of the Gaussian mechanism. So it is exactly
 (L2 sensitivity / scale)-GDP and (L2 sensitivity)^2 / (2 scale^2)-zCDP (Dong, Roth & Su, 2022). A
@@ -231,7 +240,9 @@ MAX_CANDIDATES = 2**20
 
 
 class Scores(NamedTuple):
-    """Scores high + low; a forbidden candidate has a high of -inf and a low of 0.
+    """Scores as pairs of float32, high + low.
+
+    A forbidden candidate has a high of -inf and a low of 0.
 
     Attributes:
         high: f32[..., K], the scores rounded to float32.
@@ -245,7 +256,7 @@ class Scores(NamedTuple):
 
 
 def behind_best(values: Array, allowed: Bool[Array, "... K"] | None = None) -> Scores:
-    """Subtract the best allowed score of its draw from each score, and return pairs of float32.
+    """Subtract the best allowed score of its draw from each score, as pairs of float32.
 
     Selections read differences alone, so the law is the same. The pair is off by at most 2^-48 of
     the difference.
@@ -272,7 +283,7 @@ def behind_best(values: Array, allowed: Bool[Array, "... K"] | None = None) -> S
 
 
 class _Logits(NamedTuple):
-    """Scores in units of the scale.
+    """The scores of a selection in units of the scale, behind the best one.
 
     Attributes:
         values: f64[..., K], (score - best score) / scale, and at least -`MAX_SCALES_BEHIND`. It is
@@ -285,7 +296,7 @@ class _Logits(NamedTuple):
 
 
 def _logits_of_scores(scores_or_pair: Array | Scores, scale: Numbers) -> _Logits:
-    """Logits of a selection: (score - best score) / scale, at least -`MAX_SCALES_BEHIND`.
+    """The logits of a selection: (score - best score) / scale, at least -`MAX_SCALES_BEHIND`.
 
     For use within `variates.double_precision`.
 
@@ -313,7 +324,9 @@ def _logits_of_scores(scores_or_pair: Array | Scores, scale: Numbers) -> _Logits
 
 
 class _Grouping(NamedTuple):
-    """Consecutive groups of candidates; the last group may be filled up with forbidden ones.
+    """The number and the size of consecutive groups of candidates.
+
+    The last group may be filled up with forbidden ones.
 
     Attributes:
         num_groups: about sqrt(K) of K candidates.
@@ -343,9 +356,9 @@ class RaceNoise(NamedTuple):
 
 
 def selection_noise(key: Array, shape: tuple[int, ...]) -> RaceNoise:
-    """The exponential variables of the race that `exponential` draws, for scores [..., K].
+    """Draw the exponential variables of the race by which `exponential` selects.
 
-    Use it within `variates.double_precision`.
+    They are for scores [..., K]. Use it within `variates.double_precision`.
     """
     grouping = _group_candidates(shape[-1])
     words = random_words(key, variates.EXPONENTIAL_WORDS, (*shape[:-1], sum(grouping)))
@@ -356,7 +369,7 @@ def selection_noise(key: Array, shape: tuple[int, ...]) -> RaceNoise:
 
 
 def _first_argmax(values: Array) -> Int32[Array, "..."]:
-    """i32[...]: the index of the largest entry along the last axis; ties give the lowest index."""
+    """i32[...]: the first index of the largest entry along the last axis."""
     best = jnp.max(values, axis=-1, keepdims=True)
     length = values.shape[-1]
     index = jnp.arange(length, dtype=jnp.int32).reshape((1,) * (values.ndim - 1) + (-1,))
@@ -365,7 +378,7 @@ def _first_argmax(values: Array) -> Int32[Array, "..."]:
 
 @reuse_trace
 def _sample_exponential(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    """Sample the exponential mechanism by a race of groups, then of the winner's candidates.
+    """Sample the exponential mechanism by a race of groups and of the winner's candidates.
 
     A candidate arrives after an exponential time at the rate of its mass, and the first one wins.
     The first of a group arrives at the rate of the group's mass. So about 2 sqrt(K) random numbers
@@ -412,7 +425,7 @@ class _LogitsAndNoiseFreeLaw(NamedTuple):
 
 
 def _logits_and_noise_free_law(scores: Array | Scores, scale: Numbers) -> _LogitsAndNoiseFreeLaw:
-    """The float32 logits of a selection, and its log probabilities without noise."""
+    """The float32 logits of a selection, and its log probabilities if there is no noise."""
     with variates.double_precision():
         logits, is_noise_free = _logits_of_scores(scores, scale)
         is_winner = jax.nn.one_hot(_first_argmax(logits), logits.shape[-1], dtype=bool)
@@ -471,7 +484,7 @@ def _max_divergence_of_log_pmfs(
 def _exponential_loss(
     scores: Array | Scores, scale: Numbers, other_scores: Array | Scores, other_scale: Numbers
 ) -> WorstCaseLoss:
-    """The worst-case loss of a selection by the exponential mechanism between two scores.
+    """The worst-case privacy loss of the exponential mechanism between two arrays of scores.
 
     By bounded range, rho is (range of the log ratio)^2 / 8 a draw (Cesar & Rogers, 2021).
     """
@@ -518,7 +531,10 @@ e^-32 / 2^20, so it is at most 2^-50.
 
 @reuse_trace
 def _sample_noisy_max(key: Array, scores: Array | Scores, scale: Numbers) -> Array:
-    """The argmax of scores in units of the scale, plus Laplace noise of scale 1 on each."""
+    """Sample the argmax of scores with Laplace noise on each.
+
+    Scores are in units of the scale, and the noise is of scale 1.
+    """
     with variates.double_precision():
         logits, is_noise_free = _logits_of_scores(scores, scale)
         words = random_words(key, variates.EXPONENTIAL_WORDS, logits.shape)
@@ -536,7 +552,10 @@ class _Quadrature(NamedTuple):
 
 @functools.cache
 def _gauss_legendre_quadrature() -> _Quadrature:
-    """The Gauss-Legendre quadrature of 8 nodes, made when first used, as its import is slow."""
+    """The Gauss-Legendre quadrature of 8 nodes.
+
+    It is made when first used, as its import is slow.
+    """
     return _Quadrature(*np.polynomial.legendre.leggauss(8))
 
 
@@ -544,7 +563,10 @@ _PANEL_EDGES = np.linspace(-40.0, 40.0, 161)
 
 
 def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array, "... K"]:
-    """f32[..., K]: the log probability that each candidate is the noisy maximum, for one scale."""
+    """f32[..., K]: the log probability of each candidate under the noisy maximum.
+
+    The scale is one number.
+    """
     law = _logits_and_noise_free_law(scores, scale)
     draws = law.logits.reshape(-1, law.logits.shape[-1])
     noisy_log_pmf = jax.vmap(_log_noisy_max_probabilities)(draws).reshape(law.logits.shape)
@@ -552,7 +574,7 @@ def _noisy_max_log_pmf(scores: Array | Scores, scale: Numbers) -> Float32[Array,
 
 
 def _log_noisy_max_probabilities(scores_in_scales: Float32[Array, "K"]) -> Float32[Array, "K"]:
-    """f32[K]: the log probability that each score has the largest sum with Laplace noise.
+    """f32[K]: the log probability that each score is the largest after Laplace noise.
 
     It is computed by Gauss quadrature between the kinks of the densities.
 
@@ -621,7 +643,7 @@ There K' is at most 2^20, and lattices move less than 2^-39.
 # Randomness that never reads the rows.
 
 
-def _remainder_of_64_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
+def _remainder_of_64_bit_number(high: Array, low: Array, scale: Numbers) -> UInt32[Array, "..."]:
     """u32[...]: the 64-bit number 2^32 high + low modulo the scale.
 
     Above a scale of 2^16 it is low modulo the scale.
@@ -634,7 +656,7 @@ def _remainder_of_64_bits(high: Array, low: Array, scale: Numbers) -> UInt32[Arr
 def _sample_uniform(key: Array, value: Array, scale: Numbers) -> Array:
     if jnp.issubdtype(value.dtype, jnp.integer):
         high, low = random_words(key, 2, value.shape)
-        return _remainder_of_64_bits(high, low, scale).astype(value.dtype)
+        return _remainder_of_64_bit_number(high, low, scale).astype(value.dtype)
     return jax.random.uniform(key, value.shape, value.dtype) * scale
 
 
@@ -642,22 +664,24 @@ _ROWS_PER_BATCH = 2**14
 """How many rows of a block are drawn side by side, so that their keys take little memory."""
 
 
-def _key_for_row_indices(key: Array, high: Array) -> Array:
-    """The key of the 2^32 row indices that begin at 2^32 high; those from 0 on have `key` itself.
+def _key_for_row_indices(key: Array, high_word: Array) -> Array:
+    """The key of the 2^32 row indices that share the high word of their 64 bits.
 
-    The other keys are children of a child by split, and the keys of the first rows are children
-    by fold_in. Under a release key these never meet (`keys`).
+    Those with a high word of 0 have `key` itself. The other keys are children of a child by split,
+    and the keys of the first rows are children by fold_in. Under a release key these never meet
+    (`keys`).
     """
-    key_beyond = jax.random.fold_in(jax.random.split(key)[1], high)
-    return jnp.where(high == 0, key, key_beyond)
+    key_beyond = jax.random.fold_in(jax.random.split(key)[1], high_word)
+    return jnp.where(high_word == 0, key, key_beyond)
 
 
-def _sample_assignment_at_row_indices(
+def _sample_uniform_integers_at_row_indices(
     key: Array, value: Array, scale: Numbers, first_row_index: Array
 ) -> Array:
-    """Sample the integers of consecutive rows; each row index has a key, whatever rows follow.
+    """Sample uniform integers below the scale for consecutive rows, each from its row index.
 
-    The u32[2] `first_row_index` is (high, low) of a 64-bit index.
+    Each row index has a key, so the integer of a row is the same whatever rows follow. The u32[2]
+    `first_row_index` is (high, low) of a 64-bit index.
     """
     first_high, first_low = first_row_index
     root, next_root = (_key_for_row_indices(key, first_high + np.uint32(k)) for k in (0, 1))
@@ -669,12 +693,12 @@ def _sample_assignment_at_row_indices(
 
     lows = first_low + jnp.arange(value.size, dtype=jnp.uint32)
     words = jax.lax.map(words_of_row, lows, batch_size=min(_ROWS_PER_BATCH, value.size))
-    outputs = _remainder_of_64_bits(words[:, 0], words[:, 1], scale)
+    outputs = _remainder_of_64_bit_number(words[:, 0], words[:, 1], scale)
     return outputs.astype(value.dtype).reshape(value.shape)
 
 
 def _sample_assignment(key: Array, value: Array, scale: Numbers) -> Array:
-    return _sample_assignment_at_row_indices(key, value, scale, jnp.zeros(2, jnp.uint32))
+    return _sample_uniform_integers_at_row_indices(key, value, scale, jnp.zeros(2, jnp.uint32))
 
 
 def _uniform_log_prob(output: Array, value: Array, scale: Numbers) -> Array:
@@ -711,7 +735,7 @@ assignment = uniform._replace(
     name="assignment",
     sample=_sample_assignment,
     public=False,
-    sample_at_row_indices=_sample_assignment_at_row_indices,
+    sample_at_row_indices=_sample_uniform_integers_at_row_indices,
 )
 """`uniform` integers from the key of the noise, for draws that are withheld from the model.
 

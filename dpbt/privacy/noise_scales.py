@@ -16,7 +16,7 @@ from dpbt.types import Phase, Recipe, Site
 
 
 class DrawScale(NamedTuple):
-    """The noise scale of a draw that reads rows.
+    """The noise scale of a draw that reads rows, and the largest that its sampler takes.
 
     Attributes:
         site: the name of the draw.
@@ -31,7 +31,7 @@ class DrawScale(NamedTuple):
 
 
 def scales_of_draws_from_rows(recipe: Recipe) -> Iterator[DrawScale]:
-    """The noise scale, in each setting, of each draw of a recipe that reads rows.
+    """The noise scales of all draws of a recipe that read rows, in each setting.
 
     Args:
         recipe: a recipe with any axes of settings.
@@ -60,7 +60,10 @@ def scales_of_draws_from_rows(recipe: Recipe) -> Iterator[DrawScale]:
 def _stated_scale_or_max_sensitivity(
     spec: DrawSpec, max_scale: float, settings: Recipe, phase: Phase
 ) -> Any:
-    """The scale that the program states, or else the largest sensitivity, in each setting."""
+    """The noise scale that the program states, or else the largest sensitivity.
+
+    It is that in each setting.
+    """
     if not spec.has_stated_scale and math.isinf(max_scale):
         return 1.0
     number = spec.scale if spec.has_stated_scale else spec.max_sensitivity
@@ -80,7 +83,10 @@ def not_a_scalar_error(site: Site) -> ValueError:
 
 @jax.enable_x64(False)
 def _draw_specs_of_stacked_settings(settings: Recipe, phase: Phase) -> Mapping[Site, DrawSpec]:
-    """The draw at each site of a phase in G settings, with arrays [G] of its computed numbers."""
+    """The draw at each site of a phase in G settings.
+
+    Its computed numbers are arrays [G].
+    """
     recipe_phase = RecipePhase.of_recipe(settings, phase)
 
     def describe_setting(setting: Recipe) -> Mapping[Site, DrawSpec]:

@@ -23,7 +23,9 @@ Stages = tuple[tuple[Site, ...], ...]
 
 
 def stages_of_phase(recipe: Recipe, phase: Phase) -> Stages:
-    """The stages of a phase: groups of draws whose sums one pass over the rows adds up, in order.
+    """The stages of a phase, in order.
+
+    A stage is a group of draws whose sums one pass over the rows adds up.
 
     Raises:
         ValueError: as `group_draws_into_stages`, and as
@@ -33,11 +35,11 @@ def stages_of_phase(recipe: Recipe, phase: Phase) -> Stages:
 
 
 def group_draws_into_stages(draws: Sequence[DrawDependencies]) -> Stages:
-    """Group the draws from sums of a program into stages, in order.
+    """Group the draws of a program into stages, each of which needs one pass over the rows.
 
-    A sum may depend on draws of earlier stages. Draws are made in the order of the program, because
-    the scale and the `RowSum.public_inputs` of a draw may depend on all draws before it, but never
-    on rows.
+    Stages are in order, and have the draws from sums. A sum may depend on draws of earlier stages.
+    Draws are made in the order of the program, because the scale and the `RowSum.public_inputs` of
+    a draw may depend on all draws before it, but never on rows.
 
     Args:
         draws: all draws of the program, in its order.
@@ -66,12 +68,13 @@ def group_draws_into_stages(draws: Sequence[DrawDependencies]) -> Stages:
 
 
 def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
-    """Refuse a draw that reads rows in any other way than by sums of int32 over them."""
+    """Refuse a draw that reads rows in any other way than by int32 sums over them."""
     dtypes = {str(leaf.dtype) for leaf in jax.tree.leaves(spec.private_input)}
     if spec.to_statistic is None or dtypes != {"int32"}:
+        what = "no boundary.RowSum" if spec.to_statistic is None else f"sums of {sorted(dtypes)}"
         raise ValueError(
-            f"the draw {spec.site!r} is of no boundary.RowSum of int32, got {sorted(dtypes)}: it "
-            "has no sums over rows"
+            f"the draw {spec.site!r} is of {what}, but a table in blocks needs a "
+            "boundary.RowSum of int32"
         )
     if spec.mechanism.name not in mechanisms.BY_NAME:
         raise ValueError(
@@ -80,7 +83,10 @@ def _check_reads_rows_by_sums(spec: DrawSpec) -> None:
 
 
 def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[Site]) -> None:
-    """Refuse a draw whose scale or public inputs depend on rows of the pass that they precede."""
+    """Refuse a draw whose scale or public inputs depend on rows of the pass for its sums.
+
+    They must be known before that pass.
+    """
     early_sources = draw.public_input_sources | draw.scale_sources
     sources = draw.private_input_sources | early_sources
     depends_on_sums = draw.spec.site not in summed_sites and sources & summed_sites
@@ -93,7 +99,9 @@ def _check_numbers_known_before_pass(draw: DrawDependencies, summed_sites: set[S
 
 
 def check_can_run_in_blocks(recipe: Recipe) -> None:
-    """Refuse a recipe that needs all rows at once, so that its table cannot be read in blocks.
+    """Refuse a recipe that needs all rows at once.
+
+    Its table cannot be read in blocks.
 
     Raises:
         ValueError: naming the draw that reads all rows at once.

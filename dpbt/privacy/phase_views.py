@@ -42,7 +42,9 @@ from dpbt.types import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RecipePhase:
-    """A phase with its learner and weight update: the static key by which draws are traced once.
+    """A phase of a recipe, with its learner and its weight update.
+
+    It is the static key by which draws are traced once.
 
     Attributes:
         phase: a phase of the learner.
@@ -56,12 +58,15 @@ class RecipePhase:
 
     @classmethod
     def of_recipe(cls, recipe: Recipe, phase: Phase) -> "RecipePhase":
-        """A phase of a recipe, without the numbers of the recipe."""
+        """Make the phase of a recipe, without the numbers of the recipe."""
         return cls(phase=phase, learner=recipe.learner, weight_update=recipe.weight_update)
 
     @property
     def weight_update_of_phase(self) -> WeightUpdate:
-        """The weight update that weighs rows in this phase: in a prologue `uniform`."""
+        """The weight update that weighs rows in this phase.
+
+        In a prologue it is `uniform`.
+        """
         return uniform if isinstance(self.phase, Prologue) else self.weight_update
 
 
@@ -78,7 +83,7 @@ class PhaseContext(NamedTuple):
 
 
 class WeighedRows(NamedTuple):
-    """The weights that a program reads.
+    """The weights of rows that a program reads, and their cap.
 
     Attributes:
         weights: f32[N] weights or f32[K, N] residuals, in units of cap / GRID; for an epilogue the
@@ -91,7 +96,7 @@ class WeighedRows(NamedTuple):
 
 
 def public_after_prologue(learner: WeakLearner, params: Params, public: Public) -> Public:
-    """The public information of all rounds, from the release of the prologue.
+    """The public information of all rounds, given the release of the prologue.
 
     It adds the unit, the estimated number of rows and the initial score, which are computed from
     the release of the prologue.
@@ -121,8 +126,11 @@ def public_after_prologue(learner: WeakLearner, params: Params, public: Public) 
     return public._replace(**changes, initial_score=score)
 
 
-def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any:
-    """The public structure of a round, such as its splits; None for a learner without partition."""
+def public_structure_of_round(learner: WeakLearner, params: Params, public: Public) -> Any:
+    """The public structure of a round, such as the splits of its tree.
+
+    It is None for a learner without partition.
+    """
     partition = learner.partition
     if partition is None:
         return None
@@ -132,7 +140,10 @@ def round_structure(learner: WeakLearner, params: Params, public: Public) -> Any
 
 
 def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> LearnerRows:
-    """Assign each row its leaf by the structure of a round, if the learner has a partition."""
+    """Assign each row its leaf by the structure of a round.
+
+    Rows stay as they are if the learner has no partition.
+    """
     partition = learner.partition
     if partition is None or rows.leaf is not None:
         return rows
@@ -144,7 +155,7 @@ def assign_leaves(learner: WeakLearner, structure: Any, rows: LearnerRows) -> Le
 def weigh_rows(
     recipe_phase: RecipePhase, rows: PreparedRows, scores: Array, context: PhaseContext
 ) -> WeighedRows:
-    """The weights that the program of a phase reads, from the scores of the rows.
+    """Compute the weights that the program of a phase reads, from the scores of the rows.
 
     A weight update does not know the round, because rounds that share a pass are weighed once.
 
@@ -164,7 +175,10 @@ def weigh_rows(
 def _weigh_and_check_cap_is_public(
     weight_update: WeightUpdate, scores: Array, max_abs_score: Numbers, rows: Any, public: Public
 ) -> WeightsAndCap:
-    """Weigh rows by a weight update in a trace of its own; refuse a cap that depends on rows."""
+    """Weigh rows by a weight update, and refuse a cap that depends on rows.
+
+    The weight update runs in a trace of its own.
+    """
 
     def weigh(private: tuple[Array, Any], max_abs_score: Numbers, public: Public) -> WeightsAndCap:
         scores, rows = private
@@ -196,7 +210,10 @@ def view_of_phase(
     params: Params,
     public: Public,
 ) -> View:
-    """The view that the program of a phase reads; in a round its rows have their leaves."""
+    """Build the view that the program of a phase reads.
+
+    In a round its rows have their leaves.
+    """
     if isinstance(recipe_phase.phase, Round):
         rows = assign_leaves(recipe_phase.learner, public.structure, rows)
     return View(rows, weighed.weights, params, public._replace(cap=weighed.cap))
@@ -205,7 +222,9 @@ def view_of_phase(
 def view_of_absent_row(
     recipe_phase: RecipePhase, absent_row: Table, params: Params, context: PhaseContext
 ) -> View:
-    """The view of the program of a phase on one absent row, whose score is 0.
+    """Build the view of the program of a phase on one absent row.
+
+    The score of the row is 0.
 
     Args:
         recipe_phase: the phase.

@@ -18,7 +18,9 @@ from dpbt.types import Array, Program, Site, View
 
 
 class PricedDraw(NamedTuple):
-    """A draw as the ledger prices it, to compare with the draw that runs.
+    """A draw as the ledger prices it.
+
+    It is compared with the draw that runs.
 
     Attributes:
         spec: its description, with shapes in place of traced numbers.
@@ -48,10 +50,11 @@ _COMPARED_FIELDS = (
 
 
 class PricedDraws(tuple[PricedDraw, ...]):
-    """The draws of a phase as the ledger prices them, in the order of its program.
+    """The draws of a phase as the ledger prices them.
 
-    They are equal, and hash alike, where all that is compared with the draws that run is equal. So
-    they may be in the key of a compiled program, which is then of these prices alone.
+    They are in the order of its program. They are equal, and hash alike, where all that is compared
+    with the draws that run is equal. So they may be in the key of a compiled program, which is then
+    of these prices alone.
     """
 
     __slots__ = ()
@@ -68,7 +71,10 @@ class PricedDraws(tuple[PricedDraw, ...]):
 
 
 def _values_to_compare(draw: PricedDraw) -> tuple[Any, ...]:
-    """The compared parts of a draw: its static fields, its static numbers and its formulas."""
+    """The parts of a draw that are compared.
+
+    They are its static fields, its static numbers and its formulas.
+    """
     numbers = draw.spec.max_sensitivity, draw.spec.scale
     return (
         draw.spec.site,
@@ -82,7 +88,9 @@ def _values_to_compare(draw: PricedDraw) -> tuple[Any, ...]:
 def check_draws_match_prices(
     specs: Mapping[Site, DrawSpec], priced_draws: Sequence[PricedDraw]
 ) -> None:
-    """Refuse a program whose draws differ in a static field from those that its recipe prices.
+    """Refuse a program whose draws differ in a static field from the priced ones.
+
+    The priced ones are those of its recipe.
 
     Args:
         specs: site -> the draw that runs.
@@ -143,11 +151,11 @@ def trace_then_check_prices_then_run(
     *,
     outputs_are_released: bool = True,
 ) -> dict[Site, Any]:
-    """Trace a program by itself, compare its draws with their prices, then evaluate the trace.
+    """Trace a program, compare its draws with their prices, then evaluate the trace.
 
-    Whatever the program keeps of its rows in Python is dead when the trace ends (`isolation`). The
-    operations that compute sensitivities and scales are compared in the very trace that is
-    evaluated.
+    The program is traced by itself. Whatever the program keeps of its rows in Python is dead when
+    the trace ends (`isolation`). The operations that compute sensitivities and scales are compared
+    in the very trace that is evaluated.
 
     Args:
         program: the private program.
@@ -203,7 +211,9 @@ def _check_formula_digests(
     *,
     outputs_are_released: bool,
 ) -> None:
-    """Refuse draws whose sensitivities or scales other operations compute than the priced ones.
+    """Refuse draws whose sensitivities or scales are computed otherwise than the priced ones.
+
+    Their operations are compared.
 
     Args:
         closed_jaxpr: the jaxpr that computes a `_RunTrace`.
@@ -249,5 +259,8 @@ def formula_name_of_output(site: Site) -> str:
 
 
 def formula_names_of_view(view: View) -> list[str]:
-    """The names in formulas of all arrays of a view, in their order as a pytree."""
+    """The names of all arrays of a view in formulas.
+
+    They are in the order of the arrays in the pytree.
+    """
     return [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(view)]

@@ -38,7 +38,7 @@ def sample_release(
     view: View,
     priced_draws: Sequence[PricedDraw] | None = None,
 ) -> Release:
-    """Run the program with fresh draws from the key, and return the release: site -> output.
+    """Run a program with fresh draws, and return its release: site -> output.
 
     Args:
         program: the private program.
@@ -64,7 +64,7 @@ def sample_release(
 
 
 def replay_draws(program: Program, release: Release, view: View) -> dict[Site, DrawSpec]:
-    """Run the program on recorded outputs, and return the draw that it requests at each site.
+    """Run a program on recorded outputs, and return the draws that it requests, by site.
 
     The private values in the draws are those of this view.
 
@@ -92,7 +92,10 @@ def replay_draws(program: Program, release: Release, view: View) -> dict[Site, D
 
 
 def log_prob_by_site(program: Program, release: Release, view: View) -> dict[Site, Array]:
-    """The exact log density f32[] of the recorded output at each site, given earlier outputs."""
+    """The log density of the recorded output at each site, given earlier outputs.
+
+    Each is f32[], and exact.
+    """
 
     def log_density_by_site(release: Release, view: View) -> dict[Site, Array]:
         specs = replay_draws(program, release, view)
@@ -105,7 +108,7 @@ def log_prob_by_site(program: Program, release: Release, view: View) -> dict[Sit
 
 
 class DrawComparison(NamedTuple):
-    """How far one draw tells two views apart, given the earlier outputs.
+    """The privacy loss of one draw between two views, given the earlier outputs.
 
     Attributes:
         log_ratio: f32[], the exact log ratio of the densities of the recorded output.
@@ -119,7 +122,7 @@ class DrawComparison(NamedTuple):
 def compare_views(
     program: Program, release: Release, view: View, other: View
 ) -> dict[Site, DrawComparison]:
-    """The privacy loss of each draw between two views: recorded output and worst case.
+    """The privacy loss of each draw between two views, at the output and in the worst case.
 
     The program runs on the recorded outputs with each of the views.
     """
@@ -136,7 +139,10 @@ def compare_views(
 
 
 def _compare_draws(spec: DrawSpec, other: DrawSpec, output: Array) -> DrawComparison:
-    """The privacy loss of one draw between two views, which request it as `spec` and `other`."""
+    """The privacy loss of one draw between two views.
+
+    They request it as `spec` and `other`.
+    """
     mechanism = spec.mechanism
     statistic = spec.statistic
     other_statistic = other.statistic
@@ -154,10 +160,11 @@ def describe_draws(
     release: Mapping[Site, Array] | None = None,
     priced_draws: PricedDraws | None = None,
 ) -> dict[Site, DrawSpec]:
-    """Describe the draws of a program by site, without drawing and without private values.
+    """Describe the draws of a program by site, without private values.
 
-    The program reads the outputs of the release, and zeros for sites that it lacks. Descriptions
-    depend on public inputs and on the release alone, so a view of one absent row suffices.
+    Nothing is drawn. The program reads the outputs of the release, and zeros for sites that it
+    lacks. Descriptions depend on public inputs and on the release alone, so a view of one absent
+    row suffices.
 
     Args:
         program: the private program.
@@ -190,7 +197,7 @@ def describe_draws(
 
 
 def _remove_private_value(spec: DrawSpec) -> DrawSpec:
-    """The same draw with shapes in place of its private value; its other numbers are float32."""
+    """Replace the private value of a draw by shapes, and its other numbers by float32."""
     numbers = {
         name: number if is_static(number) else jnp.asarray(number, jnp.float32)
         for name, number in (("scale", spec.scale), ("max_sensitivity", spec.max_sensitivity))
@@ -201,7 +208,7 @@ def _remove_private_value(spec: DrawSpec) -> DrawSpec:
 
 
 def sample_public_draws(program: Program, public_key: Array, view: View) -> Release:
-    """Sample the public draws of the program alone, and return their outputs by site.
+    """Sample the public draws of a program alone, and return their outputs by site.
 
     They are those of `sample_release` under this public key, whatever the rows are.
 
@@ -228,7 +235,7 @@ def sum_rows_of_stage(
     view: View,
     priced_draws: Sequence[PricedDraw] | None = None,
 ) -> dict[Site, Any]:
-    """Run the program on some rows, and return the sum over them of each draw of one stage.
+    """Run a program on some rows, and return the sums over them for the draws of one stage.
 
     Public draws and draws of earlier stages return the outputs of `stage_inputs`. Draws of
     one output for each row index (`Mechanism.sample_at_row_indices`) return those of these rows.

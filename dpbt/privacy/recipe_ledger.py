@@ -27,7 +27,7 @@ from dpbt.types import Array, MultiProgramRecipe, Phase, Recipe
 
 @jax.enable_x64(False)  # so that it prices what runs, whatever the caller has enabled
 def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
-    """The ledger of one setting: what each draw costs over all rounds, and the total.
+    """The ledger of one setting of a recipe: the cost of each draw over all rounds, and the total.
 
     The lines are the draws that the programs describe on one absent row. Draws of a round count T
     times, and those of a prologue and of an epilogue once.
@@ -64,7 +64,7 @@ def ledger(recipe: Recipe, key: Array | None = None) -> Ledger:
 
 
 def _check_is_recipe_of_one_setting(recipe: Any) -> None:
-    """Refuse anything else than a recipe of one setting and a whole number of rounds."""
+    """Refuse anything but a recipe of one setting and a whole number of rounds."""
     if not isinstance(recipe, Recipe | MultiProgramRecipe):
         raise ValueError(f"a ledger needs a recipe or a model, got {type(recipe).__name__}")
     if isinstance(recipe, MultiProgramRecipe) or np.ndim(recipe.rows) > 0:
@@ -81,7 +81,10 @@ def _check_is_recipe_of_one_setting(recipe: Any) -> None:
 
 
 def _ledger_lines_of_phase(recipe: Recipe, phase: Phase) -> list[Line]:
-    """The ledger lines of the draws of a phase, in the order of its program."""
+    """The ledger lines of the draws of a phase.
+
+    They are in the order of its program.
+    """
     sites_in_order = [spec.site for spec in draw_specs_of_phase(recipe, phase)]
     priced_draws = priced_draws_of_phase(recipe, phase)
     specs = describe_draws_of_phase(
@@ -114,7 +117,9 @@ def ledger_line_of_spec(
     *,
     times: int = 1,
 ) -> Line:
-    """The ledger line of a draw that a program requests, for all rows of one person.
+    """The ledger line of a draw that a program requests.
+
+    It is for all rows of one person.
 
     Args:
         spec: the draw.
@@ -151,7 +156,10 @@ def ledger_line_of_spec(
 
 
 def _lower_bound_on_scale(spec: DrawSpec, noise_multiplier_by_group: Mapping[str, Any]) -> Numbers:
-    """A lower bound on the noise scale with which the draw runs, in spite of float32 rounding."""
+    """A lower bound on the noise scale of a draw, in spite of float32 rounding.
+
+    The scale is the one that the draw runs with.
+    """
     max_sensitivity = spec.max_sensitivity
     scale = spec.scale
     if not spec.mechanism.price.reads_rows:

@@ -61,7 +61,9 @@ from dpbt.types import (
 
 
 def max_split_score_change(loss: ProperLoss, rows: Numbers) -> Array:
-    """The largest change f(1, m) of a split's score by one added row of weight at most 1.
+    """The largest change f(1, m) of a split's score by one added row.
+
+    The weight of the row is at most 1.
 
     Proof. f is concave and homogeneous of degree one, and it does not decrease in either argument.
     To see the last, let q = w1 / (w1 + w0). Then df/dw1 = L(q) + (1 - q) L'(q) is the value at 1 of
@@ -92,7 +94,7 @@ def max_split_score_change(loss: ProperLoss, rows: Numbers) -> Array:
 
 
 def _as_float64_or_float32(numbers: Numbers) -> Array:
-    """Convert numbers to an array: of float64 if that is their type, else of float32."""
+    """Convert numbers to an array: of float64 if they are that, else of float32."""
     array = jnp.asarray(numbers)
     return array if array.dtype == jnp.float64 else array.astype(jnp.float32)
 
@@ -102,15 +104,15 @@ BOUND_MARGIN = np.float32(1 + 2.0**-20)
 
 
 def score_rounding_allowance(rows: Numbers) -> Array:
-    """A bound 2^-40 m on what rounding in float64 adds to the range of score changes by one row.
+    """A bound on what rounding adds to the range of score changes by one row.
 
-    Scores are functions of exact integers, computed in float64 and held in 48 bits
-    (`split_scores.perspectives_of_class_weights`, `mechanisms.behind_best`). A perspective is off
-    by at most 2^-43 of the weight in its child (`losses.check_perspective_of_family`). The sum over
-    two children, the difference to the best score and its 48 bits add at most 2^-46 m. The best
-    score as computed is subtracted from all scores of a draw, so its own error moves them together.
-    The spread compares two candidates on two tables. So it is off by at most
-    4 (2^-43 + 2^-46) m < 2^-40 m.
+    It is 2^-40 m, for rounding in float64. Scores are functions of exact integers, computed in
+    float64 and held in 48 bits (`split_scores.perspectives_of_class_weights`,
+    `mechanisms.behind_best`). A perspective is off by at most 2^-43 of the weight in its child
+    (`losses.check_perspective_of_family`). The sum over two children, the difference to the best
+    score and its 48 bits add at most 2^-46 m. The best score as computed is subtracted from all
+    scores of a draw, so its own error moves them together. The spread compares two candidates on
+    two tables. So it is off by at most 4 (2^-43 + 2^-46) m < 2^-40 m.
 
     At 2^24 rows it is 2^-16, where f(1, m) is at least 2.
     """
@@ -118,9 +120,9 @@ def score_rounding_allowance(rows: Numbers) -> Array:
 
 
 def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
-    """The sensitivity of a split's score in the tight calibration: f(1, m) plus rounding.
+    """The sensitivity of a split's score in the tight calibration.
 
-    It is f(1, m) (1 + 2^-20) + 2^-40 m.
+    It is f(1, m) plus rounding: f(1, m) (1 + 2^-20) + 2^-40 m.
 
     The factor is for f(1, m) itself, which is evaluated in at most 8 roundings of 2^-24, and for
     the two roundings of this sum. Greedy trees evaluate both in float64, and round once
@@ -131,9 +133,9 @@ def tight_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
 
 
 def published_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
-    """The published sensitivity of a split's score, max{3, 1 + f(1, m)}.
+    """The published sensitivity of a split's score.
 
-    It is Theorem 3 of Nock & Henecka (2020).
+    It is max{3, 1 + f(1, m)}, by Theorem 3 of Nock & Henecka (2020).
 
     This is the paper's bound on the change of one leaf's f between neighbours that differ by one
     example: a row that comes, goes, or changes class or weight. Equation (15) uses it in the
@@ -143,9 +145,9 @@ def published_split_sensitivity(loss: ProperLoss, rows: Numbers) -> Array:
 
 
 def num_split_score_changes(relation: Relation) -> int:
-    """The number of one-signed changes of split scores between neighbours: 1 or 2 by relation.
+    """The number of one-signed changes of split scores between neighbours.
 
-    Each has a size of at most f(1, m).
+    It is 1 or 2 by the relation. Each has a size of at most f(1, m).
 
     Adding or removing a row is one change. Replacing a row is a removal and an addition, so the
     exponential mechanism runs at eps / 2. The two may be in different nodes of a level. So under
@@ -155,18 +157,18 @@ def num_split_score_changes(relation: Relation) -> int:
 
 
 def class_weights_sensitivity(relation: Relation) -> Sensitivity:
-    """Sensitivity of the two class weights of all nodes of a level, in units of the weight bound.
+    """The sensitivity of the two class weights of all nodes of a level.
 
-    A row adds its weight, at most 1, to one class of one node. Under add/remove that is 1 in L1 and
-    in L2 norm. Replace-one takes one weight away and adds one, which is 2 in L1 norm. Either two
-    entries move by at most 1 each, or one entry moves by the difference of two weights, at most 1.
-    So it is sqrt(2) in L2 norm.
+    It is in units of the weight bound. A row adds its weight, at most 1, to one class of one node.
+    Under add/remove that is 1 in L1 and in L2 norm. Replace-one takes one weight away and adds one,
+    which is 2 in L1 norm. Either two entries move by at most 1 each, or one entry moves by the
+    difference of two weights, at most 1. So it is sqrt(2) in L2 norm.
     """
     return histograms_sensitivity(relation)
 
 
 def histograms_sensitivity(relation: Relation, num_histograms: int = 1) -> Sensitivity:
-    """Sensitivity of the counts of some histograms together, in rows.
+    """The sensitivity of the counts of some histograms together, in rows.
 
     A row is in one bin of each. So under add/remove one count of each histogram moves by at most 1,
     and under replace-one two counts of each do.
@@ -240,9 +242,9 @@ rho = (2 / (kappa m sigma))^2 / 2 = 2 / (kappa m sigma)^2. That is a quarter of 
 
 
 def improvement_change_range(loss: ProperLoss, mass: Numbers) -> Array:
-    """The sensitivity 2 f(1, M) of top-down improvements: the range of their changes by one row.
+    """The sensitivity of the improvements of top-down splits.
 
-    The range is over all leaves and splits.
+    It is 2 f(1, M), the range of their changes by one row. The range is over all leaves and splits.
 
     It is in units of u. M is the total weight in units of u, and f the perspective of the criterion
     (`max_split_score_change`).
@@ -273,22 +275,22 @@ def improvement_change_range(loss: ProperLoss, mass: Numbers) -> Array:
 
 
 def improvement_rounding_allowance(mass: Numbers) -> Array:
-    """A bound 2^-39 M on what rounding in float64 adds to the range of changes of improvements.
+    """A bound on what rounding adds to the range of changes of improvements.
 
-    It is in units of u. A perspective is off by at most 2^-43 of the weight in its leaf
-    (`score_rounding_allowance`). A leaf and its two children make 2^-42 M, and subtractions
-    and the 48 bits of a score less than 2^-45 M. The spread compares two candidates on two tables.
-    So it is off by at most 4 (2^-42 + 2^-45) M < 2^-39 M.
+    It is 2^-39 M in units of u, for rounding in float64. A perspective is off by at most
+    2^-43 of the weight in its leaf (`score_rounding_allowance`). A leaf and its two children make
+    2^-42 M, and subtractions and the 48 bits of a score less than 2^-45 M. The spread compares two
+    candidates on two tables. So it is off by at most 4 (2^-42 + 2^-45) M < 2^-39 M.
     """
     return jnp.asarray(mass, jnp.float32) * 2.0**-39
 
 
 def weighted_sum_rounding_step(rows: Numbers, noise_deviation: Numbers = 0.0) -> np.ndarray:
-    """The public step to whose multiples weighted sums of rows are rounded, in 2^-14 grid units.
+    """The public step to whose multiples weighted sums of rows are rounded.
 
-    It is the smallest power of two, at least 1, for which every sum fits 2^29 steps and the noise
-    has a standard deviation of at most 2^26 steps. All weights together are at most GRID m, and a
-    row is at most 2^14 units long.
+    In 2^-14 grid units it is the smallest power of two, at least 1, for which every sum fits
+    2^29 steps and the noise has a standard deviation of at most 2^26 steps. All weights together
+    are at most GRID m, and a row is at most 2^14 units long.
 
     Args:
         rows: m, scalar or array.
@@ -301,9 +303,10 @@ def weighted_sum_rounding_step(rows: Numbers, noise_deviation: Numbers = 0.0) ->
 
 
 def rounded_vector_sum_sensitivity(step: Numbers, num_features: int) -> Numbers:
-    """The L2 sensitivity of the weighted sum of rows, signed by label, rounded to steps of h.
+    """The L2 sensitivity of the weighted sum of rows, rounded to steps.
 
-    It is in units of u: (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
+    Rows are signed by their label, and h is the step. In units of u it is
+    (2 + sqrt(d) h / (2^14 GRID)) (1 + 2^-20).
 
     Proof. Sums of weights times rows, in units of 2^-14, are exact integers, and so is their
     quotient by h, rounded down (`weighted_sum_rounding_step`). Rounding down moves each of d
@@ -325,11 +328,12 @@ def rounded_vector_sum_sensitivity(step: Numbers, num_features: int) -> Numbers:
 def clip_and_round_weights_to_grid(
     weight: Array, rows: PreparedRows, response: Response = BINARY
 ) -> Array:
-    """Clip and round weights to integers on the grid, whatever a weight update returns.
+    """Clip the weights of rows and round them to integers on the grid.
 
-    Absent rows get 0. Each row's result follows from its own weight alone. A weight that a weight
-    update of the library computes for a present row stays as it is, if the table has no weights. If
-    it has, the weight of a row in its table multiplies that of the weight update.
+    It does so whatever a weight update returns. Absent rows get 0. Each row's result follows from
+    its own weight alone. A weight that a weight update of the library computes for a present row
+    stays as it is, if the table has no weights. If it has, the weight of a row in its table
+    multiplies that of the weight update.
 
     Args:
         weight: f32[N], or f32[K, N] with several classes, as `WeightsAndCap` has it.
@@ -354,9 +358,10 @@ def clip_and_round_weights_to_grid(
 def max_total_weight_in_caps(
     rows: Numbers, density: Numbers, cap: Numbers
 ) -> Float32[Array, "..."]:
-    """f32[...]: the largest total weight in units of the cap, kappa m / u plus half a grid unit.
+    """f32[...]: the largest total weight of rows, in units of the cap.
 
-    It is public, and no less than the total weight under `weighting.lazy_bregman`.
+    It is kappa m / u plus half a grid unit. It is public, and no less than the total weight under
+    `weighting.lazy_bregman`.
 
     Args:
         rows: m, the public bound on the number of rows.
@@ -367,8 +372,8 @@ def max_total_weight_in_caps(
 
 
 def round_grid_units_to_rows(counts_in_grid_units: Array) -> Array:
-    """Round counts in units of 1 / GRID of a row to whole rows, of the same type.
+    """Round counts in units of 1 / GRID of a row to whole rows.
 
-    Counts that differ by at most one row differ by at most 1 after rounding.
+    Their type stays. Counts that differ by at most one row differ by at most 1 after rounding.
     """
     return (counts_in_grid_units + GRID // 2) // GRID

@@ -53,12 +53,12 @@ def replace_zero_by_one(scale: Numbers) -> Array:
     return jnp.where(scale > 0, scale, 1)
 
 
-def log1p_or_log(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
-    """log(1 + x) of f64 x > -1, or log(-x) where `is_log_of_negated` holds.
+def log1p_or_log_of_negated(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
+    """log(1 + x), or log(-x) where `is_log_of_negated` holds.
 
-    For use within `double_precision`. The former is x log(u) / (u - 1) with u = 1 + x, whose
-    rounding cancels (Kahan). On CPUs `jnp.log1p` has a relative error of up to 2^-45. A logarithm
-    takes longest, so one is shared by both.
+    x is f64, and above -1 in the former. For use within `double_precision`. The former is x log(u)
+    / (u - 1) with u = 1 + x, whose rounding cancels (Kahan). On CPUs `jnp.log1p` has a relative
+    error of up to 2^-45. A logarithm takes longest, so one is shared by both.
     """
     shifted = jax.lax.optimization_barrier(1 + x)  # compilers would simplify its rounding away
     log = jnp.log(jnp.where(is_log_of_negated, -x, shifted))
@@ -69,25 +69,28 @@ def log1p_or_log(x: Array, *, is_log_of_negated: Array | bool = False) -> Array:
 
 
 def one_minus_exp_of_small(x: Array) -> Array:
-    """1 - exp(-x) of f64 x in 0..2^-12, by products and sums alone, whatever the compiler.
+    """1 - exp(-x) of f64 x in 0..2^-12.
 
-    The terms that are left out are below 2^-54 of it. For use within `double_precision`.
+    It is computed by products and sums alone, whatever the compiler. The terms that are left out
+    are below 2^-54 of it. For use within `double_precision`.
     """
     return x * (1 - x / 2 * (1 - x / 3 * (1 - x / 4)))
 
 
 def minus_log_one_minus_small(x: Array) -> Array:
-    """-log(1 - x) of f64 x in 0..2^-12, by products and sums alone, whatever the compiler.
+    """-log(1 - x) of f64 x in 0..2^-12.
 
-    The terms that are left out are below 2^-62 of it.
+    It is computed by products and sums alone, whatever the compiler. The terms that are left out
+    are below 2^-62 of it.
     """
     return x * (1 + x * (1 / 2 + x * (1 / 3 + x * (1 / 4 + x / 5))))
 
 
 def uniform_variables(*words: Array) -> Array:
-    """Uniform variables, f64 in (0, 1], from one or more 32-bit words each.
+    """f64[...]: uniform variables in (0, 1] from 32-bit random words.
 
-    They are 0.w1 w2 ... to the base 2^32, plus half a unit in the last place.
+    Each is of one or more words. They are 0.w1 w2 ... to the base 2^32, plus half a unit in the
+    last place.
 
     For use within `double_precision`. The result is rounded to 53 bits, however small it is.
     """
@@ -98,27 +101,31 @@ def uniform_variables(*words: Array) -> Array:
 
 
 def exponential_variables(words: Array) -> Float64[Array, "..."]:
-    """f64[...]: Exp(1) variables from u32[4, ...]; for use within `double_precision`.
+    """f64[...]: Exp(1) variables from random words u32[4, ...].
 
-    The first bit chooses the half of (0, 1) that U lies in, and 126 bits its distance from 0 or
-    from 1. The second bit is left for `fair_coins`.
+    For use within `double_precision`. The first bit chooses the half of (0, 1) that U lies in, and
+    126 bits its distance from 0 or from 1. The second bit is left for `fair_coins`.
     """
     distance = to_float64(words[0] & np.uint32(2**30 - 1))
     distance = (distance + uniform_variables(words[1], words[2], words[3])) * np.float64(2.0**-31)
     is_from_zero = words[0] >> np.uint32(31) == 0
-    return -log1p_or_log(-distance, is_log_of_negated=is_from_zero)
+    return -log1p_or_log_of_negated(-distance, is_log_of_negated=is_from_zero)
 
 
 def fair_coins(words: Array) -> Bool[Array, "..."]:
-    """bool[...]: fair coins from u32[4, ...], independent of `exponential_variables` of them."""
+    """bool[...]: fair coins from random words u32[4, ...].
+
+    They are independent of the `exponential_variables` of these words.
+    """
     return (words[0] >> np.uint32(30)) & np.uint32(1) == 1
 
 
 def normal_pairs(words: Array) -> Float64[Array, "2 ..."]:
-    """f64[2, ...]: independent standard normal variables (Box & Muller) from u32[6, ...].
+    """f64[2, ...]: pairs of independent standard normal variables from words u32[6, ...].
 
-    For use within `double_precision`. The absolute error is at most 2^-48 times the radius. The
-    radius is at most sqrt(2 `EXPONENTIAL_REACH`) < 9.4, except with probability e^-44.
+    They are by the method of Box & Muller. For use within `double_precision`. The absolute error is
+    at most 2^-48 times the radius. The radius is at most sqrt(2 `EXPONENTIAL_REACH`) < 9.4, except
+    with probability e^-44.
     """
     radius = jnp.sqrt(np.float64(2) * exponential_variables(words[:EXPONENTIAL_WORDS]))
     angle = np.float64(2 * np.pi) * uniform_variables(words[4], words[5])
@@ -126,16 +133,18 @@ def normal_pairs(words: Array) -> Float64[Array, "2 ..."]:
 
 
 def normal_variables(words: Array, shape: tuple[int, ...]) -> Array:
-    """f64[*shape]: standard normal variables from u32[6, pairs], by `normal_pairs`.
+    """f64[*shape]: independent standard normal variables from words u32[6, pairs].
 
-    The second of each pair is in the second half.
+    They are those of `normal_pairs`. The second of each pair is in the second half.
     """
     pairs = normal_pairs(words).reshape(-1)
     return pairs[: math.prod(shape)].reshape(shape)
 
 
 def power_of_two_below(scale: Float32[Array, "..."], num_halvings: int) -> Float32[Array, "..."]:
-    """f32[...]: the largest power of two that is at most scale / 2^num_halvings, but at least 1.
+    """f32[...]: the largest power of two that is at most scale / 2^num_halvings.
+
+    It is at least 1.
 
     Args:
         scale: f32[...], above 0 and below 2^64.
@@ -164,7 +173,7 @@ def two_sided_geometric_magnitudes(words: Array, scale: Numbers) -> Float64[Arra
     scale = to_float64(scale)
 
     # In one digit.
-    shift = -log1p_or_log(np.float64(0.5) * jnp.expm1(-1 / scale))
+    shift = -log1p_or_log_of_negated(np.float64(0.5) * jnp.expm1(-1 / scale))
     variable = exponential_variables(words[:EXPONENTIAL_WORDS])
     magnitude_in_one_digit = jnp.floor(scale * (variable + shift))
 

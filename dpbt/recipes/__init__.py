@@ -68,7 +68,7 @@ The criterion of bdpe is then Gini, which is far more accurate than the paper's.
 def make_recipe(
     maker: Any, options: Mapping[str, Any], makers: Mapping[str, Callable[..., Any]]
 ) -> Any:
-    """The recipe that a function of `makers`, or the caller's own function, makes of options.
+    """Make a recipe of options, by a maker's name or by the caller's own function.
 
     Args:
         maker: a name of `makers`, or a function.

@@ -26,12 +26,12 @@ from dpbt.recipes.additive_by_vector import (
 )
 from dpbt.recipes.auto_rule import (
     GAUSSIAN_RULE,
-    AutoNumbers,
+    AutoHyperparameters,
     ColumnCounts,
     StepTotals,
-    choose_numbers_of_settings,
+    choose_hyperparameters_of_settings,
     signal_to_noise_strength,
-    stack_numbers_of_settings,
+    stack_hyperparameters_of_settings,
 )
 from dpbt.recipes.bins import POSITIVE_INTERVAL, BinsTask, OneTimeDraws
 from dpbt.recipes.building import PrivacyRequest, checked_privacy_request
@@ -138,7 +138,7 @@ def additive(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> types.Recipe | types.MultiProgramRecipe:
-    """A generalized additive model: the score of a row is the sum of one curve a column.
+    """A recipe of a generalized additive model: a row's score is the sum of one curve a column.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under the relation. Where two classes have many
     rows for the noise of a delta, a round releases the signed sums of clipped weights of all groups
@@ -178,7 +178,8 @@ def additive(
             quantiles as curves have, and others a group for each value. A pair costs as much noise
             as a column. It has at most 256 cells, and no monotone column. Pairs are declared from
             what is known without the rows: to choose them by looking at the rows is not private.
-        rounds: T; by default 128, and of one column as `auto_rule.choose_numbers` says for `auto`.
+        rounds: T; by default 128, and of one column as `auto_rule.choose_hyperparameters` says for
+            `auto`.
         step: the deviation, in nats, of the noise that all rounds together add to the score of a
             row, where noise sets the step. By default 1.6 for two classes.
         learning_rate: the largest learning rate of a vector, for features of length 1. By default
@@ -187,7 +188,7 @@ def additive(
             joined to in a vector; by default (2, 4, 8, 16). Where they are given, all rounds
             release vectors. Pairs are refused where a round would release one column.
         marginals_fraction: the share of the budget for class histograms before the first round; by
-            default as `auto_rule.choose_numbers` says for `auto`.
+            default as `auto_rule.choose_hyperparameters` says for `auto`.
         scores_fraction: the share for the final scores by class; by default 0.03 for classes.
         relation: "add_remove" or "replace_one".
         max_rows_per_user: the most rows of one person, all of which the guarantee covers together.
@@ -240,16 +241,16 @@ def additive(
         *(marginals_fraction, scores_fraction),
     )
     asks_for_no_curves = all(option is None for option in options_of_curves)
-    numbers_by_setting = choose_numbers_of_settings(
+    hyperparameters_by_setting = choose_hyperparameters_of_settings(
         request,
         columns,
         task.response,
         constant_factor=_CONSTANT_FACTOR if asks_for_no_curves else 0.0,
     )
     releases_vector_by_setting = (
-        [True] * len(numbers_by_setting)
+        [True] * len(hyperparameters_by_setting)
         if resolutions is not None
-        else _releases_vector_by_default(request, task.response, numbers_by_setting)
+        else _releases_vector_by_default(request, task.response, hyperparameters_by_setting)
     )
     static_parts_by_setting = {
         (
@@ -259,7 +260,7 @@ def additive(
             releases_vector,
         )
         for numbers, releases_vector in zip(
-            numbers_by_setting, releases_vector_by_setting, strict=True
+            hyperparameters_by_setting, releases_vector_by_setting, strict=True
         )
     }
     if len(static_parts_by_setting) > 1:
@@ -284,7 +285,7 @@ def additive(
             max_rows_per_user=max_rows_per_user,
             delta_anyway=delta_anyway,
         )
-    numbers = stack_numbers_of_settings(numbers_by_setting, request.shape)
+    numbers = stack_hyperparameters_of_settings(hyperparameters_by_setting, request.shape)
     one_time_draws = _with_stated_fractions(
         numbers.one_time_draws,
         marginals_fraction=marginals_fraction,
@@ -315,12 +316,15 @@ def additive(
         task,
         one_time_draws=one_time_draws,
         total_step=total_step,
-        is_constant=numbers_by_setting[0].is_constant,
+        is_constant=hyperparameters_by_setting[0].is_constant,
     )
 
 
 def _default_learning_rate(response: types.Response) -> float:
-    """The largest learning rate of a vector, where `learning_rate` does not state it."""
+    """The largest learning rate of a vector by default.
+
+    It is for where `learning_rate` does not state it.
+    """
     if response.is_number:
         return _DEFAULT_LEARNING_RATE_OF_NUMBERS
     return _DEFAULT_LEARNING_RATE_OF_CLASSES
@@ -332,7 +336,7 @@ def _with_stated_fractions(
     marginals_fraction: ArrayLike | None,
     scores_fraction: ArrayLike | None,
 ) -> OneTimeDraws:
-    """The one-time draws of the rule, with the fractions of the budget that the caller states."""
+    """The rule's one-time draws, but with the budget fractions that the caller states."""
     if marginals_fraction is not None:
         one_time_draws = dataclasses.replace(one_time_draws, marginals_fraction=marginals_fraction)
     if scores_fraction is not None:
@@ -341,9 +345,13 @@ def _with_stated_fractions(
 
 
 def _releases_vector_by_default(
-    request: PrivacyRequest, response: types.Response, numbers_by_setting: Sequence[AutoNumbers]
+    request: PrivacyRequest,
+    response: types.Response,
+    hyperparameters_by_setting: Sequence[AutoHyperparameters],
 ) -> list[bool]:
-    """Whether rounds of each setting release a vector of all columns, without given resolutions.
+    """Whether the rounds of each setting release one vector of all columns by default.
+
+    It is for where the caller gives no resolutions.
 
     They do for two classes with a delta and many rows for its noise, where histograms say where
     rows are. From this strength of the signal on, one vector is better than its columns one by one.
@@ -351,7 +359,7 @@ def _releases_vector_by_default(
     Args:
         request: the checked arguments.
         response: what is predicted.
-        numbers_by_setting: the numbers of each setting, in order.
+        hyperparameters_by_setting: those of each setting, in order.
     """
     settings = np.broadcast(request.epsilon, request.rows, request.delta)
     return [
@@ -366,5 +374,7 @@ def _releases_vector_by_default(
             max_rows_per_user=request.max_rows_per_user,
         )
         >= GAUSSIAN_RULE.min_signal_of_deep_trees
-        for numbers, (epsilon, rows, delta) in zip(numbers_by_setting, settings, strict=True)
+        for numbers, (epsilon, rows, delta) in zip(
+            hyperparameters_by_setting, settings, strict=True
+        )
     ]

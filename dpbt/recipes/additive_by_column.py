@@ -37,6 +37,8 @@ def additive_recipe_by_column(
 ) -> types.Recipe:
     """Build the additive recipe of which every round releases one column.
 
+    It trains trees of one attribute each.
+
     Args:
         request: the checked arguments, with the number of rounds.
         task: what is predicted, and from which columns.

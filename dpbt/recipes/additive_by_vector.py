@@ -16,7 +16,12 @@ from dpbt.learners.additive import learner
 from dpbt.learners.additive.config import AdditiveConfig, AdditiveParams
 from dpbt.learners.additive.descent import noise_growth_by_momentum
 from dpbt.learners.bins.config import BinsConfig
-from dpbt.recipes.bins import BinsLearnerFactory, BinsTask, OneTimeDraws, recipe_over_bins
+from dpbt.recipes.bins import (
+    BinsLearnerFactory,
+    BinsTask,
+    OneTimeDraws,
+    recipe_over_bins_with_clipped_weights,
+)
 from dpbt.recipes.building import PrivacyRequest
 
 _MOMENTUM = 0.9
@@ -61,7 +66,7 @@ def additive_recipe_by_vector(
 
     Raises:
         ValueError: for resolutions outside their range, for a pair with too many cells, and as
-            `recipe_over_bins`.
+            `recipe_over_bins_with_clipped_weights`.
     """
     # The score of a row has the noise of one bin of each column and of one cell of each pair.
     num_rounds = vectors.num_rounds
@@ -93,7 +98,7 @@ def additive_recipe_by_vector(
             )
         return learner.additive(config)
 
-    return recipe_over_bins(
+    return recipe_over_bins_with_clipped_weights(
         request,
         task,
         one_time_draws=one_time_draws,
@@ -110,7 +115,7 @@ def additive_recipe_by_vector(
 def column_indices_of_pairs(
     pairs: Sequence[tuple[str, str]], domain: Domain, monotone: Mapping[str, int] | None
 ) -> tuple[tuple[int, int], ...]:
-    """Look up the indices of the two columns of each pair in the domain.
+    """Look up the indices of the two columns of each declared pair, and check the pairs.
 
     Args:
         pairs: pairs of names of columns.

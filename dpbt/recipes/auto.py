@@ -12,9 +12,9 @@ from dpbt.data import column_types, domains
 from dpbt.data.column_types import Target
 from dpbt.data.domains import Domain
 from dpbt.recipes.auto_rule import (
-    choose_numbers_of_settings,
+    choose_hyperparameters_of_settings,
     count_columns,
-    stack_numbers_of_settings,
+    stack_hyperparameters_of_settings,
 )
 from dpbt.recipes.bins import BinsTask
 from dpbt.recipes.building import checked_privacy_request
@@ -73,10 +73,10 @@ def auto(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> types.Recipe | types.MultiProgramRecipe:
-    """Boosted oblivious trees, with every number set from public quantities.
+    """A recipe of boosted oblivious trees, with every number set from public quantities.
 
     Guarantee: as `oblivious_boost`. Nothing is tuned, so nothing else is released.
-    `auto_rule.choose_numbers` has the choices and their reasons.
+    `auto_rule.choose_hyperparameters` has the choices and their reasons.
 
     Arguments of type ArrayLike may be arrays. They broadcast to settings with room for the most
     rounds of any of them. The depth of trees, the histograms, and the number of bins of the target
@@ -112,7 +112,7 @@ def auto(
         epsilon=epsilon,
         delta=delta,
         rows=rows,
-        rounds=1,  # `choose_numbers` sets them
+        rounds=1,  # `choose_hyperparameters` sets them
         relation=relation,
         max_rows_per_user=max_rows_per_user,
         delta_anyway=delta_anyway,
@@ -120,8 +120,10 @@ def auto(
         options={"seed": seed},
     )
     task = BinsTask(domain=domain, target=target, monotone=monotone)
-    numbers_by_setting = choose_numbers_of_settings(request, count_columns(domain), task.response)
-    if len({numbers.static_parts for numbers in numbers_by_setting}) > 1:
+    hyperparameters_by_setting = choose_hyperparameters_of_settings(
+        request, count_columns(domain), task.response
+    )
+    if len({numbers.static_parts for numbers in hyperparameters_by_setting}) > 1:
         return multi_program_recipe(
             auto,
             {"epsilon": epsilon, "rows": rows, "delta": delta, "seed": seed},
@@ -132,12 +134,12 @@ def auto(
             max_rows_per_user=max_rows_per_user,
             delta_anyway=delta_anyway,
         )
-    numbers = stack_numbers_of_settings(numbers_by_setting, request.shape)
+    numbers = stack_hyperparameters_of_settings(hyperparameters_by_setting, request.shape)
     return oblivious_recipe(
         request.with_rounds(numbers.rounds),
         task,
         one_time_draws=numbers.one_time_draws,
         structure=numbers.structure,
         numbers=TreeNumbers(step=numbers.step, limit=numbers.limit, seed=seed),
-        is_constant=numbers_by_setting[0].is_constant,
+        is_constant=hyperparameters_by_setting[0].is_constant,
     )

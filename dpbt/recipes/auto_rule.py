@@ -24,7 +24,7 @@ from dpbt.recipes.trees_over_bins import TreeStructure
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class StepTotals:
-    """The deviation that the noise of all rounds together adds to the score of a row.
+    """The deviation of the noise that all rounds add to a row's score, by kind of response.
 
     The noise of a score of T rounds has variance T step^2 where noise dominates each leaf, so a
     round has the step total / sqrt(T).
@@ -42,7 +42,7 @@ class StepTotals:
     number: float
 
     def of_response(self, response: types.Response) -> float:
-        """The deviation for a response: for two classes, for several classes or for a number."""
+        """The deviation for a response: that of two classes, of several classes or of a number."""
         if response.is_number:
             return self.number
         return self.binary if response == types.BINARY else self.several_classes
@@ -50,7 +50,9 @@ class StepTotals:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CoarseRule:
-    """What differs for two classes where not nearly all columns are fine, as in data about people.
+    """What the rule of `auto` does differently for two classes where many columns are coarse.
+
+    It is for tables of which not nearly all columns are fine, as in data about people.
 
     The columns of such a table mostly act on their own, its classes overlap, and its rows are few.
     Small steps and trees of few splits suit it. The numbers were settled on eighteen tables about
@@ -87,7 +89,7 @@ class CoarseRule:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SignalRule:
-    """What the rule makes of the strength of the signal, under one kind of noise.
+    """The numbers of the rule of `auto` under one kind of noise, by the strength of the signal.
 
     The signal is n mu for Gaussian noise and n eps for Laplace noise, see
     `signal_to_noise_strength`.
@@ -293,8 +295,10 @@ NOISELESS_ATTRIBUTES_OF_TWO_CLASSES = (3, 4, 5, 6)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class AutoNumbers:
-    """The numbers that `auto` chooses; each may have axes of settings, see `oblivious_boost`.
+class AutoHyperparameters:
+    """The hyperparameters that `auto` chooses; each may have axes of settings.
+
+    See `oblivious_boost`.
 
     Attributes:
         rounds: T.
@@ -312,17 +316,23 @@ class AutoNumbers:
 
     @property
     def has_histograms(self) -> bool:
-        """Whether class histograms are drawn before the first round; of one setting."""
+        """Whether class histograms are drawn before the first round.
+
+        It is for the hyperparameters of one setting.
+        """
         return bool(self.one_time_draws.marginals_fraction > 0)
 
     @property
     def is_constant(self) -> bool:
-        """Whether the model is a constant, because no tree moves a score; of one setting."""
+        """Whether the model is a constant, because no tree moves a score.
+
+        It is for the hyperparameters of one setting.
+        """
         return bool(self.step == 0)
 
     @property
     def static_parts(self) -> tuple[Any, ...]:
-        """Hashable: what the compiled program of one setting depends on."""
+        """A hashable tuple of what the compiled program of one setting depends on."""
         return (
             self.structure,
             self.has_histograms,
@@ -339,7 +349,9 @@ def signal_to_noise_strength(
     relation: types.Relation,
     max_rows_per_user: int,
 ) -> float:
-    """The strength of the signal of all rows beside the noise: n eps, or n mu with a delta.
+    """The strength of the signal of all rows beside the noise that the budget asks for.
+
+    It is n eps, or n mu with a delta.
 
     A replaced row is two rows, so it is halved under replace-one. It is k times smaller if a person
     has k rows.
@@ -358,7 +370,7 @@ def signal_to_noise_strength(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ColumnCounts:
-    """What the rule reads of a domain.
+    """How many columns a domain has, and how many of them are fine.
 
     Attributes:
         num_columns: F.
@@ -369,7 +381,7 @@ class ColumnCounts:
     num_fine: int
 
     @property
-    def are_fine(self) -> bool:
+    def are_nearly_all_fine(self) -> bool:
         """Whether nearly all columns are fine."""
         return self.num_fine >= MIN_SHARE_OF_FINE_COLUMNS * self.num_columns
 
@@ -381,7 +393,7 @@ def count_columns(domain: Domain) -> ColumnCounts:
     return ColumnCounts(num_columns=len(attributes), num_fine=sum(fine))
 
 
-def choose_numbers(
+def choose_hyperparameters(
     *,
     epsilon: float,
     rows: float,
@@ -391,7 +403,7 @@ def choose_numbers(
     max_rows_per_user: int = 1,
     response: types.Response = types.BINARY,
     constant_factor: float = 1.0,
-) -> AutoNumbers:
+) -> AutoHyperparameters:
     """Choose the rounds, steps, trees and budget shares of `auto` from public quantities alone.
 
     What decides is the strength of the signal (`signal_to_noise_strength`): n eps for Laplace
@@ -406,7 +418,8 @@ def choose_numbers(
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
     - *Columns.* Where more than a tenth of the columns are not fine, as in tables about people, two
       classes have half of the step, or a little more where rows are many, and trees of 6 splits, or
-      of 8 where rows are very many. Pure recipes have fewer trees there. On the nine tables about
+      of 8 where rows are very many. Pure recipes have fewer trees there up to a
+      signal of 13,000, and then more, up to 128. On the nine tables about
       people that judge the rule AUROC is 0.005 to 0.015 higher (docs/frontier.md).
     - *Depth.* Where rows are many for the noise, columns are fine and histograms put splits at
       their quantiles, trees of 10 splits see more than trees of 6. On twelve data sets AUROC is
@@ -436,7 +449,7 @@ def choose_numbers(
             `SignalRule.min_signal_of_number`; 0 for a model that is never a constant.
     """
     if np.isinf(epsilon):
-        return _noiseless_numbers(response)
+        return _noiseless_hyperparameters(response)
     is_gaussian = delta > 0
     rule = GAUSSIAN_RULE if is_gaussian else LAPLACE_RULE
     signal = signal_to_noise_strength(
@@ -448,16 +461,16 @@ def choose_numbers(
     )
     has_mean = response.is_number and response.objective != "quantile"
     if has_mean and signal < constant_factor * rule.min_signal_of_number:
-        return _numbers_of_constant(signal, is_gaussian=is_gaussian)
+        return _hyperparameters_of_constant(signal, is_gaussian=is_gaussian)
 
     histogram_noise = math.sqrt(columns.num_columns) if is_gaussian else columns.num_columns
     has_histograms = histogram_noise / signal < rule.max_relative_histogram_noise
-    is_coarse = response == types.BINARY and not columns.are_fine
+    is_coarse = response == types.BINARY and not columns.are_nearly_all_fine
     rounds = _num_rounds(rule, signal, response, is_coarse=is_coarse)
     step = rule.step_totals.of_response(response) / math.sqrt(rounds)
     if is_coarse:
         step *= rule.coarse.step_share(signal)
-    return AutoNumbers(
+    return AutoHyperparameters(
         rounds=rounds,
         step=step,
         limit=float(max_move_of_leaf(step)),
@@ -478,7 +491,10 @@ def _tree_structure(
     is_coarse: bool,
     has_histograms: bool,
 ) -> TreeStructure:
-    """The static options of trees: deep ones for two classes, histograms and a strong signal."""
+    """Choose the depth and the other static options of the trees of `auto`.
+
+    They are deep for two classes with histograms and a strong signal.
+    """
     if is_coarse:
         num_splits_of_deep_trees = NUM_SPLITS_OF_DEEP_TREES_ON_COARSE_COLUMNS
         min_signal_of_deep_trees = rule.coarse.min_signal_of_deep_trees
@@ -496,7 +512,7 @@ def _tree_structure(
 def _one_time_draws(
     signal: float, response: types.Response, *, has_histograms: bool, is_gaussian: bool
 ) -> OneTimeDraws:
-    """The budget shares of the draws that are made once, and the bins of a number's histogram."""
+    """Choose the budget shares of the one-time draws, and the bins of a number's histogram."""
     target_fraction = UNREAD_TARGET_FRACTION
     target_bins = UNREAD_TARGET_BINS
     if response.is_number:
@@ -510,10 +526,13 @@ def _one_time_draws(
     )
 
 
-def _numbers_of_constant(signal: float, *, is_gaussian: bool) -> AutoNumbers:
-    """The numbers of a constant model, the mean of a number: its one tree moves no score."""
+def _hyperparameters_of_constant(signal: float, *, is_gaussian: bool) -> AutoHyperparameters:
+    """The hyperparameters of a model that is a constant, the mean of a number.
+
+    Its one tree moves no score.
+    """
     target_fraction = TARGET_FRACTION_OF_CONSTANT
-    return AutoNumbers(
+    return AutoHyperparameters(
         rounds=1,
         step=0.0,
         limit=MAX_MOVE,
@@ -528,21 +547,27 @@ def _numbers_of_constant(signal: float, *, is_gaussian: bool) -> AutoNumbers:
 
 
 def scores_fraction(response: types.Response) -> float:
-    """The share of the budget for the draw over final scores: 0 for a quantile."""
+    """The share of the budget for the one-time draw over final scores.
+
+    It is 0 for a quantile.
+    """
     if response.is_number:
         return 0.0 if response.objective == "quantile" else RESIDUALS_FRACTION
     return SCORES_FRACTION
 
 
 def max_move_of_leaf(step: Any) -> Any:
-    """The furthest that a leaf moves a score, from the step or from an array of steps."""
+    """The furthest that a leaf may move a score, from the step.
+
+    An array of steps gives an array.
+    """
     return np.minimum(MAX_MOVE_IN_STEPS * step, MAX_MOVE)
 
 
-def _noiseless_numbers(response: types.Response) -> AutoNumbers:
-    """The numbers of oblivious trees without privacy, where epsilon is infinite."""
+def _noiseless_hyperparameters(response: types.Response) -> AutoHyperparameters:
+    """The hyperparameters of `auto` where epsilon is infinite, so without privacy."""
     is_binary = response == types.BINARY
-    return AutoNumbers(
+    return AutoHyperparameters(
         rounds=NOISELESS_ROUNDS_OF_TWO_CLASSES if is_binary else NOISELESS_ROUNDS,
         step=NOISELESS_STEP,
         limit=NOISELESS_MAX_MOVE,
@@ -564,7 +589,7 @@ def _noiseless_numbers(response: types.Response) -> AutoNumbers:
 def _num_rounds(
     rule: SignalRule, signal: float, response: types.Response, *, is_coarse: bool
 ) -> int:
-    """T, the number of rounds, from the strength of the signal."""
+    """Choose the number of rounds T from the strength of the signal."""
 
     def as_rounds(number: float) -> int:
         return int(np.clip(round(number), rule.min_rounds, rule.max_rounds))
@@ -579,7 +604,9 @@ def _num_rounds(
 
 
 def _target_fraction(signal: float, *, is_gaussian: bool) -> float:
-    """The share of the budget with which the histogram of a number stands out, within bounds.
+    """Choose the share of the budget with which the histogram of a number stands out of its noise.
+
+    It is kept within bounds.
 
     The ratio of signal to noise grows with the share for Laplace noise, and with its root for
     Gaussian noise.
@@ -590,7 +617,7 @@ def _target_fraction(signal: float, *, is_gaussian: bool) -> float:
 
 
 def _num_target_bins(signal: float, target_fraction: float, *, is_gaussian: bool) -> int:
-    """How many bins the histogram of a number has, with that share of the budget."""
+    """Choose how many bins the histogram of a number has, for its share of the budget."""
     if is_gaussian:
         ratio = signal * math.sqrt(target_fraction)
     else:
@@ -599,23 +626,23 @@ def _num_target_bins(signal: float, target_fraction: float, *, is_gaussian: bool
     return int(np.clip(num_bins, MIN_TARGET_BINS, MAX_TARGET_BINS))
 
 
-def choose_numbers_of_settings(
+def choose_hyperparameters_of_settings(
     request: PrivacyRequest,
     columns: ColumnCounts,
     response: types.Response,
     *,
     constant_factor: float = 1.0,
-) -> list[AutoNumbers]:
-    """Choose the numbers of each setting of a request, by `choose_numbers`, in their order.
+) -> list[AutoHyperparameters]:
+    """Choose the hyperparameters of `auto` for each setting of a request, in their order.
 
     Args:
         request: the checked arguments.
         columns: how many there are, and how many of them are fine.
         response: what is predicted.
-        constant_factor: as `choose_numbers`.
+        constant_factor: as `choose_hyperparameters`.
     """
     return [
-        choose_numbers(
+        choose_hyperparameters(
             epsilon=float(epsilon),
             rows=float(rows),
             columns=columns,
@@ -629,26 +656,26 @@ def choose_numbers_of_settings(
     ]
 
 
-def stack_numbers_of_settings(
-    numbers_by_setting: Sequence[AutoNumbers], shape: tuple[int, ...]
-) -> AutoNumbers:
-    """Stack the numbers of all settings into arrays with the axes of the settings.
+def stack_hyperparameters_of_settings(
+    hyperparameters_by_setting: Sequence[AutoHyperparameters], shape: tuple[int, ...]
+) -> AutoHyperparameters:
+    """Stack the hyperparameters of all settings into arrays with the axes of the settings.
 
     Static parts are those of the first setting.
 
     Args:
-        numbers_by_setting: the numbers of each setting, whose static parts are the same as far as
-            they are read.
+        hyperparameters_by_setting: those of each setting, whose static parts are the same as far
+            as they are read.
         shape: the lengths of the axes.
     """
 
-    def of_settings(read_number: Callable[[AutoNumbers], Any]) -> np.ndarray:
-        return np.reshape([read_number(numbers) for numbers in numbers_by_setting], shape)
+    def of_settings(read_number: Callable[[AutoHyperparameters], Any]) -> np.ndarray:
+        return np.reshape([read_number(numbers) for numbers in hyperparameters_by_setting], shape)
 
     def of_draws(read_number: Callable[[OneTimeDraws], Any]) -> np.ndarray:
         return of_settings(lambda numbers: read_number(numbers.one_time_draws))
 
-    first = numbers_by_setting[0]
+    first = hyperparameters_by_setting[0]
     return dataclasses.replace(
         first,
         rounds=of_settings(lambda numbers: numbers.rounds),

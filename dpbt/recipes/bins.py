@@ -138,7 +138,7 @@ class BinsLearnerFactory:
     make_learner: Callable[[BinsConfig], types.WeakLearner]
 
 
-def recipe_over_bins(
+def recipe_over_bins_with_clipped_weights(
     request: PrivacyRequest,
     task: BinsTask,
     *,
@@ -148,7 +148,7 @@ def recipe_over_bins(
     clip: ArrayLike | None = None,
     draws_slope: bool = True,
 ) -> types.Recipe:
-    """Build the recipe of a learner over the bins of a domain, with clipped weights.
+    """Build the recipe of a learner over the bins of a domain, boosted with clipped weights.
 
     Args:
         request: the checked arguments.
@@ -204,7 +204,7 @@ def recipe_over_bins(
 def _fraction_by_site(
     one_time_draws: OneTimeDraws, response: types.Response, round_site: str
 ) -> dict[str, np.ndarray]:
-    """Share the budget among sites: site -> its fraction, of the sites that are drawn.
+    """Share the budget among the sites that are drawn: site -> its fraction.
 
     Raises:
         ValueError: for a fraction outside its range, and where nothing is left for the rounds.
@@ -274,7 +274,9 @@ def _clipped_weight_update(
 
 
 def _default_clip_of_number(response: types.Response) -> float:
-    """The largest residual of a number, in spreads, where the caller states no `clip`.
+    """The largest residual of a number by default, in spreads.
+
+    It is for where the caller states no `clip`.
 
     Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
     q is q (1 - q) pi / sqrt(3) in a spread.

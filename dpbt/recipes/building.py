@@ -59,7 +59,7 @@ For epsilon up to 10 they cost below 1e-15.
 
 
 def check_delta_or_fraction(name: str, value: ArrayLike) -> np.ndarray:
-    """Check a delta, or a share of the budget, and convert it to float64.
+    """Check that a delta, or a share of the budget, is 0 or in (0, 1), and convert it to float64.
 
     Args:
         name: how errors call it.
@@ -77,13 +77,18 @@ def check_delta_or_fraction(name: str, value: ArrayLike) -> np.ndarray:
 
 
 def is_single_loss(family: types.LossFamily) -> bool:
-    """Whether all members of a family are one loss, so that alpha has no meaning."""
+    """Whether all members of a family of losses are one loss.
+
+    Alpha then has no meaning.
+    """
     return family(0.25) is family(0.75)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PrivacyRequest:
-    """What a caller asks of a recipe's guarantee, checked once by `checked_privacy_request`.
+    """The checked arguments of a recipe's guarantee: the budget, rows, rounds and relation.
+
+    `checked_privacy_request` checks them once.
 
     Attributes:
         epsilon: f64[...], the total budget; infinite for no privacy.
@@ -117,12 +122,15 @@ class PrivacyRequest:
 
     @property
     def has_finite_epsilon(self) -> Bool[np.ndarray, "..."]:
-        """bool[...], whether a setting asks for privacy; if not, any noise will do."""
+        """bool[...]: whether each setting asks for privacy.
+
+        If not, any noise will do.
+        """
         return np.isfinite(self.epsilon)
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings that its numbers have together."""
+        """The lengths of the axes of settings, to which all numbers of the request broadcast."""
         return np.broadcast_shapes(*map(np.shape, self.numbers.values()))
 
     @property
@@ -136,12 +144,12 @@ class PrivacyRequest:
         }
 
     def with_rounds(self, rounds: ArrayLike) -> PrivacyRequest:
-        """The same request for other numbers of rounds."""
+        """A copy of the request with other numbers of rounds."""
         return dataclasses.replace(self, rounds=np.asarray(rounds, np.int32))
 
 
 def check_setting_axes_broadcast(**arguments: Any) -> None:
-    """Check that arguments have axes of settings that go together, as arrays that broadcast.
+    """Refuse arguments whose axes of settings do not broadcast together.
 
     Args:
         **arguments: numbers and arrays by name; None is not given.
@@ -180,7 +188,7 @@ def checked_privacy_request(
     has_published_delta: bool = True,
     options: Mapping[str, Any] | None = None,
 ) -> PrivacyRequest:
-    """Check the arguments that all recipes share, and hold them in one record.
+    """Check the privacy arguments that all recipes share, and hold them in one record.
 
     Args:
         epsilon: above 0, at most `MAX_EPSILON` or infinite.
@@ -237,7 +245,7 @@ def checked_privacy_request(
 
 
 def pure_or_zcdp_allowance(request: PrivacyRequest) -> Allowance:
-    """The whole budget: an epsilon for a pure guarantee, a rho of zCDP for one with a delta."""
+    """The whole budget of a request: an epsilon if it is pure, a rho of zCDP if it has a delta."""
     if not request.is_approximate:
         return Allowance(request.epsilon, np.zeros(request.shape))
     rho = conversions.zcdp_rho(request.epsilon, request.delta)
@@ -245,7 +253,9 @@ def pure_or_zcdp_allowance(request: PrivacyRequest) -> Allowance:
 
 
 def better_of_pure_and_zcdp_allowance(request: PrivacyRequest) -> Allowance:
-    """The whole budget as an epsilon and, with a delta, also as a rho; draws take the better.
+    """The whole budget as an epsilon and, with a delta, also as a rho of zCDP.
+
+    Draws take the better of them.
 
     It is for recipes with one draw in a round, or with one accountant for all draws of a round.
     """
@@ -255,7 +265,9 @@ def better_of_pure_and_zcdp_allowance(request: PrivacyRequest) -> Allowance:
 
 
 def gaussian_allowance(request: PrivacyRequest) -> Allowance:
-    """The whole budget of draws that are all Gaussian: rho = mu^2 / 2, with mu by GDP.
+    """The whole budget as a rho, for draws that are all Gaussian and composed by GDP.
+
+    It is rho = mu^2 / 2, with the mu of GDP.
 
     GDP composes Gaussian draws exactly. Through zCDP the noise would be 5 to 8 % larger.
     """
@@ -264,7 +276,7 @@ def gaussian_allowance(request: PrivacyRequest) -> Allowance:
 
 
 def allowance_of_one_row(allowance: Allowance, max_rows_per_user: int) -> Allowance:
-    """Divide the allowance of a person among the person's rows: what one row may cost.
+    """Divide the allowance of a person among the person's rows, to what one row may cost.
 
     A price depends on sensitivity / scale alone. Pure costs grow with it and costs in rho with its
     square, so noise becomes `max_rows_per_user` times larger, and the epsilon of a selection
@@ -315,7 +327,7 @@ def _as_float32(numbers: Any) -> Any:
 
 
 def _draft_recipe(request: PrivacyRequest, parts: RecipeParts) -> Recipe:
-    """Make the recipe of a request without the numbers of its learner, which are set later."""
+    """Make the recipe of a request without its learner's numbers, which are set later."""
     return Recipe(
         rows=request.rows.astype(np.float32),
         delta=request.delta,
@@ -343,7 +355,9 @@ def build_recipe(
     make_params: Callable[[Mapping[types.Site, Any], types.Public], Params] | None = None,
     total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
 ) -> Recipe:
-    """Build a recipe: pay for finite bits out of the request, and share the rest among the draws.
+    """Build a recipe whose noise spends the budget of a request.
+
+    It pays for the samplers' finite bits out of the request, and shares the rest among the draws.
 
     Args:
         request: the checked arguments.
@@ -394,7 +408,9 @@ def build_recipe(
 def build_recipe_of_fixed_noise(
     request: PrivacyRequest, parts: RecipeParts, make_params: Callable[[types.Public], Params]
 ) -> Recipe:
-    """Build a recipe whose noise the caller states; its ledger then says what that costs.
+    """Build a recipe whose noise the caller states instead of a budget.
+
+    Its ledger then says what that costs.
 
     Args:
         request: the checked arguments, whose epsilon sets nothing.
@@ -437,7 +453,7 @@ def _checked_fraction_by_site(
 def _check_axes_broadcast_with_shared_numbers(
     shared_numbers: Mapping[str, Any], numbers: Any, *, numbers_noun: str
 ) -> None:
-    """Check the axes of a pytree of numbers beside those of the numbers that all recipes share.
+    """Refuse a pytree of numbers whose axes do not broadcast with those that all recipes share.
 
     Args:
         shared_numbers: epsilon, delta, rows and rounds, as far as they are known.
@@ -503,7 +519,7 @@ def noise_multipliers_after_finite_bits(
     fractions: Mapping[types.Site, Any],
     paid_draws: Sequence[PaidDraw],
 ) -> dict[types.Site, np.ndarray]:
-    """Compute the noise multiplier of each site, after the request has paid for finite bits.
+    """Compute the noise multipliers of all sites from what a request has left after finite bits.
 
     What finite bits cost depends on the noise, and the noise on what they leave of the request. So
     a first pass shares the whole request, whose noise is smaller and its finite bits therefore
@@ -566,7 +582,7 @@ def noise_multipliers(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _FiniteBitsCost:
-    """What the samplers' finite bits cost a person's guarantee, over all rounds together.
+    """What the finite bits of samplers add to the cost of a person's guarantee, over all rounds.
 
     Attributes:
         gap: f64[...], G: how far log densities are from those of the laws.
@@ -583,7 +599,9 @@ def _cost_of_finite_bits(
     *,
     max_rows_per_user: int,
 ) -> _FiniteBitsCost:
-    """Add up what finite bits cost in all rounds, and in the draws that are made once.
+    """Add up what the finite bits of samplers cost, over all draws of all rounds.
+
+    Draws that are made once are among them.
 
     Args:
         paid_draws: the draws, which say how many outputs a row moves.
@@ -610,7 +628,7 @@ def _cost_of_finite_bits(
 
 
 def _check_cost_of_finite_bits(request: PrivacyRequest, cost: _FiniteBitsCost) -> None:
-    """Refuse a request of which finite bits would cost too much.
+    """Refuse a request of which too large a part would pay for finite bits.
 
     Raises:
         ValueError: if they cost more than `MAX_SAMPLER_SHARE_OF_EPSILON` or
@@ -636,7 +654,9 @@ def _check_cost_of_finite_bits(request: PrivacyRequest, cost: _FiniteBitsCost) -
 def request_after_finite_bits(
     request: PrivacyRequest, paid_draws: Sequence[PaidDraw], noise: Mapping[types.Site, np.ndarray]
 ) -> PrivacyRequest:
-    """Take the cost of the samplers' finite bits off a request; the exact laws share what remains.
+    """Take the cost of the samplers' finite bits off a request, and return what remains of it.
+
+    The exact laws share this.
 
     See `accounting.Ledger` for why 2 G of epsilon, and (1 - e^-G) delta + t of delta, pay for them.
     Without privacy there is nothing to pay.
@@ -664,7 +684,7 @@ def request_after_finite_bits(
 def _set_params_on_all_axes(
     draft: Recipe, params: Params, has_finite_epsilon: Bool[np.ndarray, "..."]
 ) -> Recipe:
-    """Put the numbers of the learner into a draft, and give every array all axes of settings.
+    """Put the learner's numbers into a draft recipe, and broadcast every array to all its settings.
 
     Args:
         draft: the recipe without them.
@@ -697,7 +717,7 @@ def _set_params_on_all_axes(
 def setting(
     recipe: Recipe | MultiProgramRecipe, index: int | np.integer | tuple[int | np.integer, ...]
 ) -> Recipe:
-    """One setting of a recipe that holds several.
+    """Take one setting out of a recipe that holds several.
 
     Args:
         recipe: a recipe with axes of settings, of one program or of several.
@@ -739,7 +759,9 @@ def custom(
     delta_anyway: bool = False,
     name: str = "custom",
 ) -> Recipe:
-    """Boosting with any weak learner: Bun et al. (2020), Algorithm 1, for any weight update.
+    """A recipe of boosting with any weak learner and any weight update.
+
+    It is Bun et al. (2020), Algorithm 1, for any weight update.
 
     Guarantee: what the learner's draws cost, times `rounds`; see `dpbt.ledger`. With `epsilon` the
     fractions of its draws set the noise, after the samplers' finite bits are paid for.
@@ -812,7 +834,7 @@ def custom(
 def _check_parts_of_custom(
     learner: object, *, weight_update: object, weighting: types.WeightParams
 ) -> None:
-    """Refuse parts of a custom recipe that are of another type.
+    """Refuse a learner, a weight update or its numbers that are of another type.
 
     Raises:
         ValueError: naming the argument and its type.
@@ -831,7 +853,7 @@ def _check_parts_of_custom(
 
 
 def _check_can_have_rows_in_blocks(recipe: Recipe) -> None:
-    """Refuse a recipe of more rows than a table in memory has, if it cannot learn from blocks.
+    """Refuse a recipe of more rows than a table in memory may have, unless it learns from blocks.
 
     Raises:
         ValueError: saying why it cannot.

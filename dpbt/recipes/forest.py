@@ -37,7 +37,9 @@ def random_forest(
     negative: str | None = None,
     variant: str = "random_forest",
 ) -> Recipe:
-    """Random decision trees with private leaves: Bojarski et al. (2014), Algorithm 2.
+    """A recipe of random decision trees with private leaves.
+
+    It is Bojarski et al. (2014), Algorithm 2.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. Leaves are disjoint, so every tree has its whole share (the paper's proof). In

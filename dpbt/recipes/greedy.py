@@ -58,7 +58,10 @@ def bdpe(
     pi: ArrayLike = 0.0,
     smoothing: ArrayLike = 1.0,
 ) -> types.Recipe:
-    """Boosted private ensembles of trees: Nock & Henecka (2020), Algorithm 1 and section 6.
+    """A recipe of boosted greedy trees, with private splits and leaves.
+
+    It is BDPE, the boosted private ensembles of trees of Nock & Henecka (2020), Algorithm 1 and
+    section 6.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. In the tight calibration every line is proved in `sensitivity`. In the published
@@ -204,7 +207,7 @@ MAX_DEPTH = 12
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _CriterionAndLink:
-    """The losses of a greedy tree, checked.
+    """The checked losses of a greedy tree, and the alpha of its criterion.
 
     Attributes:
         alpha: "objective", a number, an array of settings, or a schedule of depths.
@@ -220,14 +223,14 @@ class _CriterionAndLink:
 
     @property
     def is_objective(self) -> bool:
-        """Whether alpha is that of objective calibration."""
+        """Whether alpha follows from the errors of the levels, by objective calibration."""
         return isinstance(self.alpha, str)
 
 
 def _choose_criterion_and_link(
     *, alpha: Alpha | None, criterion: Loss, link: Loss | None
 ) -> _CriterionAndLink:
-    """Choose the families of criterion and link, and the alpha, with the defaults of `bdpe`.
+    """Choose the loss families of criterion and link, and the alpha, with the defaults of `bdpe`.
 
     Args:
         alpha: "objective", a number, an array of settings, or a schedule of depths; None for the
@@ -287,7 +290,7 @@ def _tree_settings(
     smoothing: ArrayLike,
     step_clip: ArrayLike,
 ) -> TreeSettings:
-    """Check the numbers of a tree that do not set its noise, and work out its step.
+    """Check the numbers of a tree besides its noise, and work out its step from them.
 
     Args:
         request: the checked arguments; without privacy nothing is clamped.

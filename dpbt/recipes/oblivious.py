@@ -43,7 +43,7 @@ def oblivious_boost(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> types.Recipe:
-    """Boosted oblivious trees over public splits, with one noisy draw a tree.
+    """A recipe of boosted oblivious trees over public splits, with one noisy draw a tree.
 
     Guarantee: epsilon-DP, or (epsilon, delta)-DP, under `relation`, with the lines of
     `dpbt.ledger`. A round releases the signed sums of the clipped weights in each leaf; with

@@ -17,7 +17,7 @@ from dpbt.types.recipe import recipe_compilation_signature, stack_recipes
 
 
 class ProgramSettings(NamedTuple):
-    """Settings that share a program.
+    """The settings of a recipe that share one compiled program, and their places among all.
 
     Attributes:
         recipe: the K settings as one recipe, whose numbers have one leading axis of length K.
@@ -32,7 +32,9 @@ class ProgramSettings(NamedTuple):
 def settings_by_program(
     make: Callable[..., Recipe], settings: Mapping[str, ArrayLike], /, **options: Any
 ) -> list[ProgramSettings]:
-    """Make the recipes of all settings, in as few groups as their programs allow.
+    """Make the recipes of all settings, grouped by the compiled program that they share.
+
+    There are as few groups as the programs allow.
 
     Some recipes choose static parts by their numbers: `auto` gives deeper trees and histograms
     where rows are many for the noise. Given arrays, it makes a `MultiProgramRecipe`, of which
@@ -63,8 +65,9 @@ def settings_by_program(
         values = {name: array[setting_index].item() for name, array in broadcast.items()}
         recipe = make(**values, **options)
         if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
+            shape = f" of settings of shape {recipe.shape}" if isinstance(recipe, Recipe) else ""
             raise ValueError(
-                f"make must return the recipe of one setting, got {type(recipe).__name__}"
+                f"make must return the recipe of one setting, got {type(recipe).__name__}{shape}"
             )
         members.setdefault(recipe_compilation_signature(recipe), []).append((recipe, setting_index))
     return [
@@ -79,7 +82,7 @@ def settings_by_program(
 def multi_program_recipe(
     make: Callable[..., Recipe], settings: Mapping[str, ArrayLike | None], /, **options: Any
 ) -> MultiProgramRecipe:
-    """Make one recipe of all settings, whatever programs they run.
+    """Make one recipe of all settings, even if they run several compiled programs.
 
     `auto` and `additive` call it for arrays of their numbers. It serves any function that makes
     recipes, and settings that name static parts, such as depths.

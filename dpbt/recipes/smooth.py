@@ -56,7 +56,9 @@ def lazybb_rules(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> Recipe:
-    """LazyBB with 1-rules: Asadi et al. (2022), Algorithm 1, a majority vote.
+    """A recipe of LazyBB with 1-rules, whose model is a majority vote.
+
+    It is Asadi et al. (2022), Algorithm 1.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. In the tight calibration a rule costs 2 eta / (kappa n), with weights in units of
@@ -132,7 +134,9 @@ def lazybb_trees(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> Recipe:
-    """LazyBB with top-down trees: Asadi et al. (2022), Algorithms 1 and 2, a majority vote.
+    """A recipe of LazyBB with top-down trees, whose model is a majority vote.
+
+    It is Asadi et al. (2022), Algorithms 1 and 2.
 
     Guarantee: epsilon-DP (or (epsilon, delta)-DP) under `relation`, with the lines of
     `dpbt.ledger`. With a delta, one accountant composes all draws of a round: the one that gives
@@ -201,7 +205,7 @@ def lazybb_trees(
         raise ValueError("the published calibration needs the Gini criterion and leaf_fraction=0.5")
     if request.is_tight:
         total_allowance = functools.partial(
-            allowance_by_better_accountant_for_splits, split_fraction=(1 - labels_share) / splits
+            allowance_with_less_noise_of_splits, split_fraction=(1 - labels_share) / splits
         )
     else:
         total_allowance = functools.partial(
@@ -239,7 +243,7 @@ def _voting_recipe(
     total_allowance: Callable[[PrivacyRequest], Allowance] = pure_or_zcdp_allowance,
     fixed_params: Callable[[Public], Params] | None = None,
 ) -> Recipe:
-    """Build the recipe of a vote of hypotheses, with weights by lazy Bregman projection.
+    """Build the recipe of a majority vote, with weights by lazy Bregman projection.
 
     Args:
         request: the checked arguments.
@@ -274,10 +278,10 @@ def _voting_recipe(
     return build_recipe(request, parts, fractions=fractions, total_allowance=total_allowance)
 
 
-def allowance_by_better_accountant_for_splits(
+def allowance_with_less_noise_of_splits(
     request: PrivacyRequest, split_fraction: np.ndarray
 ) -> Allowance:
-    """The whole budget as an epsilon or as a rho: whichever gives a split less noise.
+    """The whole budget of a request as an epsilon or as a rho, by which splits get less noise.
 
     One accountant composes all draws of a round.
 
@@ -305,7 +309,7 @@ def allowance_by_better_accountant_for_splits(
 def published_allowance(
     request: PrivacyRequest, *, draws_per_round: int, has_labels: bool = False
 ) -> Allowance:
-    """The whole budget as an epsilon of basic or of advanced composition, whichever is more.
+    """The whole budget as the epsilon of the papers: by basic or advanced composition, the larger.
 
     Args:
         request: the checked arguments.
@@ -352,9 +356,9 @@ def halfspace_boost(
     max_rows_per_user: int = 1,
     delta_anyway: bool = False,
 ) -> Recipe:
-    """LazyBregBoost with the noisy centre: one halfspace, the sum of T noisy centres.
+    """A recipe of LazyBregBoost, whose model is one halfspace: the sum of T noisy centres.
 
-    Bun et al. (2020), Algorithm 5.
+    It is Bun et al. (2020), Algorithm 5.
 
     Guarantee: (epsilon, delta)-DP under `relation`, with the lines of `dpbt.ledger`. The noise is
     set through GDP in the tight calibration. The published one sets it through zCDP, by the paper's
@@ -444,6 +448,9 @@ def halfspace_boost(
 
 
 def published_zcdp_allowance(request: PrivacyRequest) -> Allowance:
-    """The whole budget as the rho of Bun et al. (2020), Lemma 15."""
+    """The whole budget as a rho of zCDP, by the paper's conversion from epsilon and delta.
+
+    It is Bun et al. (2020), Lemma 15.
+    """
     rho = conversions.published_zcdp_rho(request.epsilon, request.delta)
     return Allowance(np.zeros(request.shape), rho)

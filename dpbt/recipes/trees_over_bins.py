@@ -18,7 +18,7 @@ from dpbt.recipes.bins import (
     BinsLearnerFactory,
     BinsTask,
     OneTimeDraws,
-    recipe_over_bins,
+    recipe_over_bins_with_clipped_weights,
 )
 from dpbt.recipes.building import PrivacyRequest
 
@@ -109,7 +109,9 @@ def oblivious_recipe(
     learner_factory: TreeLearnerFactory = OBLIVIOUS_TREES,
     is_constant: bool = False,
 ) -> types.Recipe:
-    """Build a recipe of oblivious trees. The request is checked before, all other options here.
+    """Build a recipe of oblivious trees over the bins of a domain.
+
+    The request was checked before; all other options are checked here.
 
     Args:
         request: the checked arguments.
@@ -127,7 +129,7 @@ def oblivious_recipe(
     has_histograms = bool(
         np.any(check_floats("marginals_fraction", one_time_draws.marginals_fraction) > 0)
     )
-    params = _checked_params_without_noise(
+    params = _checked_params_with_noise_unset(
         numbers,
         is_number=task.response.is_number,
         has_histograms=has_histograms,
@@ -140,7 +142,7 @@ def oblivious_recipe(
     def make_learner(bins: BinsConfig) -> types.WeakLearner:
         return learner_factory.make_learner(_tree_config(bins, structure))
 
-    return recipe_over_bins(
+    return recipe_over_bins_with_clipped_weights(
         request,
         task,
         one_time_draws=one_time_draws,
@@ -156,7 +158,7 @@ def oblivious_recipe(
     )
 
 
-def _checked_params_without_noise(
+def _checked_params_with_noise_unset(
     numbers: TreeNumbers, *, is_number: bool, has_histograms: bool, max_rounds: int
 ) -> ObliviousParams:
     """Check the numbers of the trees, and hold them in params whose noise is set later.
@@ -223,7 +225,7 @@ def _checked_structure(structure: TreeStructure) -> TreeStructure:
 
 
 def _tree_config(bins: BinsConfig, structure: TreeStructure) -> ObliviousConfig:
-    """The config of oblivious trees over the bins of a domain."""
+    """Make the config of oblivious trees from the config of bins and a tree structure."""
     return ObliviousConfig(
         **vars(bins),
         depth=structure.depth,

@@ -35,7 +35,9 @@ compiles as it did before.
 
 
 class FitNumbers(NamedTuple):
-    """The columns of `FIT` for some fits.
+    """The numbers of the setting, the evaluation and the repeat of some fits.
+
+    They are the columns of `FIT`.
 
     Attributes:
         setting: i64[B], places in `Sweep.settings`.
@@ -65,13 +67,13 @@ class Batch(NamedTuple):
 
     @property
     def numbers(self) -> FitNumbers:
-        """The numbers of the fits."""
+        """The numbers of settings, evaluations and repeats that the fits have."""
         place, evaluation, repeat = self.fits.T
         return FitNumbers(self.group.indices[place], evaluation=evaluation, repeat=repeat)
 
 
 class BatchResult(NamedTuple):
-    """What a batch measured.
+    """The columns that the measures of a batch have of its fits.
 
     Attributes:
         task: the name of its task.
@@ -97,12 +99,12 @@ class _GroupOnTask(NamedTuple):
 
 
 class SharedInputs(NamedTuple):
-    """What all fits of a batch read.
+    """The inputs that all fits of a batch share.
 
     Attributes:
         table: N rows.
-        train: bool[F, N].
-        test: bool[F, N].
+        train: bool[E, N].
+        test: bool[E, N].
         key_words: the words of the task's key.
         rounds: i32[].
     """
@@ -129,7 +131,7 @@ class ProgramInputs(NamedTuple):
 
 
 class LaneResult(NamedTuple):
-    """What the program of a batch returns of each lane.
+    """The measured columns of one lane of a batch, and its fit.
 
     Attributes:
         columns: what measures of scores say.
@@ -141,7 +143,7 @@ class LaneResult(NamedTuple):
 
 
 class GroupProgram:
-    """The settings of one structure on tables of one shape, which share a program.
+    """A program that runs settings of one structure on tables of one shape.
 
     Attributes:
         num_compiled: how many signatures of it were compiled.
@@ -160,11 +162,11 @@ class GroupProgram:
         self._lock = threading.Lock()
 
     def add_group(self, task: Task, group: Group, is_done: np.ndarray) -> None:
-        """Let the program run the settings of a group on a task, but for fits that are done."""
+        """Add a group's settings on a task to what the program runs, but for fits that are done."""
         self._groups_on_tasks.append(_GroupOnTask(task=task, group=group, done=is_done))
 
     def iter_missing_batches(self, memory_mb: float, num_threads: int) -> Iterator[Batch]:
-        """The batches that are missing, cut for the memory and for so many threads.
+        """Iterate over the batches that are missing, cut for the memory and the number of threads.
 
         Compiled code is dropped at the end, as a process can hold only a few thousand programs.
         """
@@ -194,7 +196,7 @@ class GroupProgram:
                     yield batch
 
     def _choose_num_lanes(self, *, num_fits: int, memory_mb: float, num_threads: int) -> int:
-        """The lanes of a batch: of equal length, so that few of the last batch are empty."""
+        """Choose the number of lanes of a batch, so that few lanes of the last batch are empty."""
         max_lanes = int(np.clip(memory_mb * 2**20 // self._lane_bytes, 1, num_fits))
         min_batches = num_threads if num_fits >= num_threads * MIN_LANES else 1
         num_batches = max(-(-num_fits // max_lanes), min_batches)
@@ -207,7 +209,10 @@ class GroupProgram:
         )
 
     def run_batch(self, batch: Batch) -> BatchResult:
-        """Run the fits of a batch; the program is compiled for its first one of a signature."""
+        """Run the fits of a batch, and return the columns that its measures have of them.
+
+        The program is compiled for its first batch of a signature.
+        """
         inputs = self._program_inputs(batch)
         signature = batch.group.recipe.max_rounds, batch.num_lanes, batch.task.train.shape
         with self._lock:
@@ -224,7 +229,7 @@ class GroupProgram:
     def _measure_whole_fits(
         self, batch: Batch, inputs: ProgramInputs, boosted: Boosted | None
     ) -> dict[str, np.ndarray]:
-        """The columns [B, ...] that measures of whole fits have of a batch, fit by fit."""
+        """Measure the whole fits of a batch one by one, and stack their columns to [B, ...]."""
         if boosted is None:
             return {}
         fits = []
@@ -244,7 +249,7 @@ class GroupProgram:
         return {name: np.stack([columns[name] for columns in fits]) for name in fits[0]}
 
     def _program_inputs(self, batch: Batch) -> ProgramInputs:
-        """The inputs of the program that runs a batch."""
+        """Gather the inputs of the program that runs a batch."""
         task, group, fits, num_lanes = batch
         lanes = np.arange(num_lanes)
         place, *numbers = fits[np.where(lanes < len(fits), lanes, 0)].T
@@ -273,7 +278,7 @@ class GroupProgram:
 
 
 def _key_words_of_setting_id(setting_digits: str) -> tuple[int, int]:
-    """The two words of a key that the 48 bits of a setting's id are."""
+    """Split the 48 bits of a setting's id into two words, which its key is derived from."""
     return int(setting_digits[:6], 16), int(setting_digits[6:], 16)
 
 
@@ -284,13 +289,13 @@ def _task_key(sweep: Sweep, task_name: str) -> Array:
 
 
 def _training_table(task: Task, evaluation: int) -> Table:
-    """The table of a task whose training rows of an evaluation are present."""
+    """The table of a task in which the training rows of one evaluation are present."""
     present = np.asarray(task.table.present) & np.asarray(task.train[evaluation])
     return task.table._replace(present=present)
 
 
 def _program_of_side_by_side_fits(measures: SplitMeasures) -> Wrapped:
-    """The program of one batch: its fits side by side, each of them measured."""
+    """Make the program that fits the lanes of a batch side by side, and measures each fit."""
 
     def fit_and_measure(shared: SharedInputs, recipe: Recipe, words: Array) -> LaneResult:
         task_key = jax.random.wrap_key_data(shared.key_words, impl="threefry2x32")
@@ -311,7 +316,7 @@ def _program_of_side_by_side_fits(measures: SplitMeasures) -> Wrapped:
 
 
 def _fold_in_each_word(key: Array, words: Any) -> Array:
-    """The key with words folded in, one after the other."""
+    """Fold words into a key, one after the other."""
     for word in words:
         key = jax.random.fold_in(key, word)
     return key
@@ -354,7 +359,7 @@ def key(
 
 
 def find_setting(sweep: Sweep, setting: Setting | str) -> Setting:
-    """The setting of a sweep that has these values, or this id.
+    """Find the setting of a sweep by its values or by its id.
 
     Raises:
         ValueError: if the sweep has no such setting.
@@ -369,10 +374,11 @@ def find_setting(sweep: Sweep, setting: Setting | str) -> Setting:
 def repeat_fit(
     sweep: Sweep, task: Task, setting: Setting | str, *, evaluation: int, repeat: int = 0
 ) -> FinishedFit:
-    """One fit of a sweep again, alone: the same transcript, hypotheses and scores, bit for bit.
+    """Run one fit of a sweep again, alone, and get the same result bit for bit.
 
-    The result is what a measure of whole fits is called with, and its `model()` predicts other
-    rows. It is of private rows and is not itself private.
+    The transcript, the hypotheses and the scores are the same. The result is what a measure of
+    whole fits is called with, and its `model()` predicts other rows. It is of private rows and is
+    not itself private.
 
     Args:
         sweep: the settings.

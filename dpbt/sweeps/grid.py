@@ -29,8 +29,8 @@ class Task(NamedTuple):
         name: the name of its files, and of its keys. It is a file name: no slashes, no leading dot.
         table: N rows, host or device arrays. It may have any target that the recipes learn, and
             weights.
-        train: bool[F, N], the rows to train on in each of F evaluations, such as folds.
-        test: bool[F, N], the rows to test on.
+        train: bool[E, N], the rows to train on in each of E evaluations, such as folds.
+        test: bool[E, N], the rows to test on.
         arguments: public facts of the table for the maker of recipes, such as `rows`.
             Where an evaluation has more than `rows` rows to train on, only the first `rows` count
             (`table_preparation.keep_first_present_rows`).
@@ -46,7 +46,7 @@ class Task(NamedTuple):
 
 
 def list_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
-    """The tasks as a checked list; one task stands for a list of it.
+    """Check one or several tasks, and return them as a list.
 
     Raises:
         ValueError: for no tasks, a name that two tasks share, or a field of another kind. A field
@@ -62,7 +62,7 @@ def list_tasks(tasks: Task | Sequence[Task]) -> list[Task]:
 
 
 def _check_task(task: Any) -> None:
-    """Refuse anything but a task with masks of its rows."""
+    """Refuse anything but a task with a table, and with masks of its rows."""
     if not isinstance(task, Task) or not isinstance(task.arguments, Mapping):
         raise ValueError("tasks must hold sweeps.Task(...), each with a dict of arguments")
     _check_file_name("a task", task.name)
@@ -73,25 +73,31 @@ def _check_task(task: Any) -> None:
     if not num_evaluations or any(
         mask.dtype != bool or mask.shape != (num_evaluations, *rows) for mask in masks
     ):
-        raise ValueError(f"train and test of task {task.name!r} must be bool[F, N]")
+        raise ValueError(f"train and test of task {task.name!r} must be bool[E, N]")
 
 
 def _check_file_name(owner: str, name: Any) -> None:
-    """Refuse a value that is no file name; of a value that is no text, show the type alone."""
+    """Refuse a name that is no file name without slashes.
+
+    Of a value that is no text the error shows the type alone.
+    """
     if not isinstance(name, str) or name[:1] in ("", ".") or set(name) & set("/\\\0"):
         shown = repr(name) if isinstance(name, str) else type(name).__name__
         raise ValueError(f"name of {owner} must be a file name without slashes, got {shown}")
 
 
 def _as_plain_tuple(values: Any) -> tuple[Any, ...]:
-    """The entries of a list, an array or an iterator; anything else stands for a tuple of it."""
+    """Convert a list, an array or an iterator to a tuple of plain values.
+
+    Anything else is the only entry of the tuple.
+    """
     if not isinstance(values, Iterable) or isinstance(values, str | Mapping):
         values = (values,)
     return tuple(value.item() if hasattr(value, "item") else value for value in values)
 
 
 def _as_blocks(blocks: Any) -> tuple[Block, ...]:
-    """The blocks as a tuple of dicts of tuples of plain values.
+    """Check blocks, and convert them to a tuple of dicts of tuples of plain values.
 
     Raises:
         ValueError: for something that is no block, or blocks with different axes. Also naming an
@@ -114,7 +120,9 @@ def _as_blocks(blocks: Any) -> tuple[Block, ...]:
 
 @dataclasses.dataclass(frozen=True)
 class Sweep:
-    """Settings, as data: the products of blocks of named axes, one block after the other.
+    """A grid of settings and the maker of their recipes.
+
+    The settings are the products of blocks of named axes, one block after the other.
 
     Attributes:
         name: recorded in the results. It is a file name: no slashes, no leading dot.
@@ -152,11 +160,11 @@ class Sweep:
 
     @property
     def settings(self) -> list[dict[str, Value]]:
-        """All settings, in order."""
+        """The settings of all blocks, in order."""
         return settings_of_blocks(self.blocks)
 
     def definition(self) -> dict:
-        """The sweep as JSON content."""
+        """The fields of the sweep as JSON content, its maker by its name."""
         return json.loads(json.dumps({**vars(self), "make": qualified_name(self.make)}))
 
 
@@ -166,7 +174,7 @@ def qualified_name(function: Callable[..., Any]) -> str:
 
 
 def settings_of_blocks(blocks: Sequence[Block]) -> list[dict[str, Value]]:
-    """The products of blocks, one block after the other."""
+    """The settings of blocks: the products of each block's values, one block after the other."""
     return [
         dict(zip(block, values, strict=True))
         for block in blocks

@@ -16,7 +16,7 @@ from dpbt.types.recipe import recipe_compilation_signature, stack_recipes
 
 
 class TableShape(NamedTuple):
-    """Lengths of a table.
+    """The numbers of rows, features, splits and attributes of a table.
 
     Attributes:
         rows: N.
@@ -32,7 +32,7 @@ class TableShape(NamedTuple):
 
 
 def shape_of_table(table: Table) -> TableShape:
-    """The lengths of a table."""
+    """The numbers of rows, features, splits and attributes of a table."""
     rows, features = table.bins.shape
     if table.splits is None:
         return TableShape(rows=rows, features=features, splits=0, attributes=0)
@@ -69,7 +69,9 @@ class _Member(NamedTuple):
 
 
 def group_settings(sweep: Sweep, task: Task) -> list[Group]:
-    """The settings in as few groups as their static parts allow; every setting is in one of them.
+    """Group the settings of a sweep so that those of one group share a program.
+
+    There are as few groups as static parts allow, and every setting is in one of them.
 
     Raises:
         ValueError: if the maker does not return the recipe of one setting, as the maker, and for a
@@ -89,7 +91,7 @@ def group_settings(sweep: Sweep, task: Task) -> list[Group]:
 
 
 def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
-    """The recipe of a setting on a task, without its domain, which is that of the table.
+    """Make the recipe of a setting on a task, without the domain, which is the table's.
 
     Raises:
         ValueError: if the maker does not return the recipe of one setting, or one of another
@@ -98,13 +100,19 @@ def make_recipe(sweep: Sweep, task: Task, setting: Setting) -> Recipe:
     """
     recipe = sweep.make(**setting, **task.arguments)
     if not isinstance(recipe, Recipe) or np.ndim(recipe.rounds):
-        raise ValueError(f"make must return the recipe of one setting, got {type(recipe).__name__}")
+        shape = f" of settings of shape {recipe.shape}" if isinstance(recipe, Recipe) else ""
+        raise ValueError(
+            f"make must return the recipe of one setting, got {type(recipe).__name__}{shape}"
+        )
     domains.check_same_domain(task.table.domain, recipe.domain, f"task {task.name!r}", "the recipe")
     return table_preparation.without_domain(recipe)
 
 
 def _group_of_stacked_members(structure: Any, members: list[_Member]) -> Group:
-    """The group of some settings, with room for the largest of their numbers of rounds."""
+    """Stack the recipes of some settings to a group, in the order of their rounds.
+
+    Each recipe of it has room for the largest number of rounds.
+    """
     by_rounds = sorted(members, key=lambda member: int(member.recipe.rounds))
     return Group(
         structure=structure,
@@ -115,7 +123,7 @@ def _group_of_stacked_members(structure: Any, members: list[_Member]) -> Group:
 
 
 def estimate_lane_bytes(table: Table, recipe: Recipe) -> int:
-    """About how many bytes one fit takes, by the widest part of its hypothesis.
+    """Estimate how many bytes one fit takes, by the widest part of its hypothesis.
 
     The recipe is that of a `Group`, with a leading axis of settings.
     """

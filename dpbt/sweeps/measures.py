@@ -30,9 +30,9 @@ Columns = Mapping[str, Any]
 
 
 class FinishedFit(NamedTuple):
-    """One fit of a sweep, as a measure of whole fits reads it. All arrays are of NumPy.
+    """One fit of a sweep, as a measure of whole fits reads it.
 
-    It does not depend on the batch, or on the other settings of the sweep.
+    All arrays are of NumPy. It does not depend on the batch, or on the other settings of the sweep.
 
     Attributes:
         boosted: what `dpbt.boost` returns: the transcript, the hypotheses and the scores of all
@@ -57,7 +57,10 @@ class FinishedFit(NamedTuple):
     __repr__ = redacted_repr
 
     def model(self) -> Model:
-        """The model of the fit, which predicts other rows; as private as its scores."""
+        """The model of the fit, which predicts other rows.
+
+        It is as private as the scores.
+        """
         boosted, table, recipe = jax.tree.map(jnp.asarray, (self.boosted, self.table, self.recipe))
         return boosted.model(table, recipe)
 
@@ -94,10 +97,10 @@ def error_rates(score: Array, target: Array, trained: Array, test: Array) -> dic
 
 
 def measure_predictions(fit: FinishedFit) -> dict[str, float]:
-    """The measures of `dpbt evaluate` on the test rows, by the target of the recipe.
+    """Measure the predictions for the test rows, by the measures of `dpbt evaluate`.
 
-    Each row counts once, whatever it weighs. A measure that is not defined is NaN, and so are all
-    of them without test rows.
+    The target of the recipe decides which these are. Each row counts once, whatever it weighs. A
+    measure that is not defined is NaN, and so are all of them without test rows.
 
     - Two classes: `test_accuracy`, `test_auroc`, `test_log_loss`, and `test_bias`, the mean
       probability minus the share of the positive class.
@@ -135,7 +138,10 @@ def measure_predictions(fit: FinishedFit) -> dict[str, float]:
 
 
 def _test_probabilities(fit: FinishedFit, scores: np.ndarray) -> np.ndarray | None:
-    """f[M, K]: the probabilities of the classes of the test rows; None if scores define none."""
+    """f[M, K]: the probabilities of the classes of the test rows.
+
+    It is None if the scores define no probabilities.
+    """
     facts = public_facts_of_recipe(fit.recipe)
     if facts.probability is None:
         return None
@@ -148,7 +154,7 @@ def _test_probabilities(fit: FinishedFit, scores: np.ndarray) -> np.ndarray | No
 
 
 class SplitMeasures(NamedTuple):
-    """The measures of a run, by where they are called.
+    """The measures of scores and of whole fits, apart.
 
     Attributes:
         of_scores: those inside of the program.
@@ -162,7 +168,7 @@ class SplitMeasures(NamedTuple):
 
 
 def split_measures(measure: Any) -> SplitMeasures:
-    """The measures of scores and of whole fits in the argument of a run.
+    """Split measures into those of scores and those of whole fits, by their arguments.
 
     Args:
         measure: a measure, or several of them.
@@ -189,7 +195,7 @@ def split_measures(measure: Any) -> SplitMeasures:
 
 
 def _num_arguments(function: Callable[..., Any]) -> int:
-    """The number of positional arguments that a function needs; 0 if it does not state them."""
+    """Count the positional arguments that a function needs; 0 if it does not state them."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
@@ -199,13 +205,16 @@ def _num_arguments(function: Callable[..., Any]) -> int:
 
 
 def default_measure(table: Table) -> Measure:
-    """`error_rates` for a table of two classes, else `measure_predictions`."""
+    """The default measure of a table, by its target.
+
+    It is `error_rates` for two classes, else `measure_predictions`.
+    """
     is_binary = str(table.target.dtype) == BINARY.target_dtype
     return error_rates if is_binary else measure_predictions
 
 
 def merge_columns(columns_of_measures: Iterable[Any]) -> dict[str, Any]:
-    """The columns of several measures in one mapping.
+    """Merge the columns of several measures into one mapping, and refuse a name that two have.
 
     Raises:
         ValueError: for a measure that returns no mapping of texts, or a column of two measures. The
@@ -222,7 +231,7 @@ def merge_columns(columns_of_measures: Iterable[Any]) -> dict[str, Any]:
 
 
 def as_numpy_fit(fit: FinishedFit, max_rounds: int) -> FinishedFit:
-    """The fit with arrays of NumPy, and with the room for rounds that its own recipe has.
+    """Convert a fit to arrays of NumPy, with the room for rounds that its own recipe has.
 
     Args:
         fit: one whose recipe has room for at least as many rounds.

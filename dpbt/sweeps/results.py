@@ -34,7 +34,7 @@ FIT = ("setting", "evaluation", "repeat")
 
 
 def provenance() -> dict[str, str]:
-    """Version and commit of dpbt, version of JAX, and device of this run.
+    """The versions of dpbt and JAX, the commit of dpbt, and the device of this run.
 
     The commit is "unknown" unless the folder that holds the package is a checkout.
     """
@@ -58,23 +58,26 @@ def provenance() -> dict[str, str]:
 
 
 def _encode_line(content: Mapping[str, Any]) -> bytes:
-    """Content as JSON on one line, after its checksum."""
+    """Encode content as a line of JSON after its checksum."""
     text = json.dumps(content, default=str).encode()
     return b"%08x %s\n" % (zlib.crc32(text), text)
 
 
 def _decode_line(line: bytes) -> Any:
-    """The content of an intact line."""
+    """Decode the JSON content of an intact line."""
     return json.loads(line[9:])
 
 
 def _is_intact(line: bytes) -> bool:
-    """Whether a line is complete, and has its checksum."""
+    """Whether a line is complete, and has the checksum of its content."""
     return line == b"%08x %s" % (zlib.crc32(line[9:-1]), line[9:])
 
 
 def _domain_as_json(table: Table) -> dict[str, Any] | None:
-    """The domain of a table for a first line, with the ends of ranges as floats; None without."""
+    """The domain of a table as JSON content, with the ends of ranges as floats.
+
+    It is for the first line of a file, and None for a table without a domain.
+    """
 
     def column_as_json(kind: domains.Column) -> dict[str, Any]:
         ends = {end: float(getattr(kind, end)) for end in ("low", "high") if hasattr(kind, end)}
@@ -126,10 +129,11 @@ class SavedResults(NamedTuple):
 
 
 def load_columns(path: str | Path) -> SavedResults:
-    """(columns, about) of a task's results; a part of them while they are not complete.
+    """Load the results of a task as columns, and what the file says about the sweep.
 
-    The columns are `setting` (an id), the axes, `evaluation`, `repeat` and what was measured. They
-    have an entry for each fit, by setting, evaluation and repeat.
+    While the results are not complete, it is a part of them. The columns are `setting` (an id), the
+    axes, `evaluation`, `repeat` and what was measured. They have an entry for each fit, by setting,
+    evaluation and repeat.
 
     Raises:
         ValueError: naming the file, if it is damaged, holds no fits, or `run` did not write it.
@@ -155,11 +159,11 @@ def load_columns(path: str | Path) -> SavedResults:
 
 
 def load_frame(path: str | Path) -> Any:
-    """The results of a task, or of all tasks of a folder, as a data frame with a row for each fit.
+    """Load the results of a task, or of all tasks of a folder, as a data frame of fits.
 
-    It is a `pandas.DataFrame` where pandas is installed, and else a dict of the same columns as
-    arrays of NumPy. The columns are `task`, then those of `load_columns`. What is measured for some
-    tasks alone is NaN for the others.
+    It has a row for each fit. It is a `pandas.DataFrame` where pandas is installed, and else a dict
+    of the same columns as arrays of NumPy. The columns are `task`, then those of `load_columns`.
+    What is measured for some tasks alone is NaN for the others.
 
     Args:
         path: a file of results, finished or not, or the folder of a run.
@@ -185,13 +189,16 @@ def load_frame(path: str | Path) -> Any:
 
 
 def _columns_with_task(path: Path) -> dict[str, np.ndarray]:
-    """The columns of a file, after one with the name of its task."""
+    """Load the columns of a file, after a column with the name of its task."""
     columns, about = load_columns(path)
     return {"task": np.full(len(columns["setting"]), about["task"]), **columns}
 
 
 def _join_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The columns of several files, one file after the other, with NaN for what a file lacks."""
+    """Join the columns of several files, one file after the other.
+
+    What a file lacks is NaN.
+    """
     names = dict.fromkeys(name for part in parts for name in part)
 
     def column_of_part(part: Mapping[str, np.ndarray], name: str) -> np.ndarray:
@@ -206,7 +213,7 @@ def _join_columns(parts: Sequence[Mapping[str, np.ndarray]]) -> dict[str, np.nda
 def _setting_columns(
     settings: list[dict[str, Any]], setting_of_fit: np.ndarray
 ) -> dict[str, np.ndarray]:
-    """The ids and the axes of the settings of some fits."""
+    """The columns of fits that say their settings: the ids and the values of the axes."""
     ids = np.asarray([setting_id(setting) for setting in settings])
     columns: dict[str, np.ndarray] = {"setting": ids[setting_of_fit]}
     for axis in settings[0]:
@@ -218,10 +225,10 @@ def _setting_columns(
 
 
 class ResultFile:
-    """The file of a task's results, in a folder that no other run works in.
+    """The file that the results of one task are appended to.
 
-    Lines that a kill cut off, or that are damaged, are left out with a warning, and their fits are
-    run again.
+    No other run works in its folder. Lines that a kill cut off, or that are damaged, are left out
+    with a warning, and their fits are run again.
 
     Attributes:
         done: bool[settings, evaluations, repeats], the fits that the file holds.
@@ -265,12 +272,17 @@ class ResultFile:
             self._complete_path.unlink(missing_ok=True)
 
     def _write(self, path: Path) -> None:
-        """Write all lines at once; equal batches give equal bytes."""
+        """Write all lines to a file at once, in an order that depends on them alone.
+
+        So equal batches give equal bytes.
+        """
         content = b"".join([self._first_line, *sorted(self._lines)])
         write_atomically(path, lambda temporary: temporary.write_bytes(content), durable=True)
 
     def add(self, columns: Mapping[str, np.ndarray]) -> None:
-        """Append the columns of a batch, those of `FIT` among them; one thread at a time.
+        """Append the columns of a batch, with those of `FIT`, to the file.
+
+        One thread at a time may call it.
 
         Raises:
             OSError: naming the file, if the disk does not take it.
@@ -281,7 +293,7 @@ class ResultFile:
         self._lines.append(line)
 
     def finish(self) -> None:
-        """Give the file the name of complete results."""
+        """Give the file of results its final name, once they are complete."""
         if self._partial_path.exists():
             self._write(self._complete_path)
             self._partial_path.unlink()

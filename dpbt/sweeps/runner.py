@@ -27,7 +27,7 @@ THREADS = 2
 
 
 class Report(NamedTuple):
-    """What a run did.
+    """How many fits and programs a run of a sweep took.
 
     Attributes:
         fits: the number of ensembles fitted now.
@@ -50,11 +50,12 @@ def run(
     progress: Callable[[int], object] = lambda fits: None,
     about: Mapping[str, Any] | None = None,
 ) -> Report:
-    """Fit every setting on every evaluation of every task; leave a file of columns for each task.
+    """Fit every setting of a sweep on every evaluation of every task, and save what is measured.
 
-    A second run on the same folder does only what is missing. It is refused if the sweep, the
-    measure, `about`, or a task's name, lengths or arguments are others. It cannot tell other rows
-    of the same lengths: keep one folder for one table.
+    It leaves a file of columns for each task in the folder. A second run on the same folder does
+    only what is missing. It is refused if the sweep, the measure, `about`, or a task's name,
+    lengths or arguments are others. It cannot tell other rows of the same lengths: keep one folder
+    for one table.
 
     No guarantee covers the folder. The measured columns, test errors for example, are exact
     functions of the private rows, under keys that everybody can compute from the seed, and the
@@ -130,7 +131,7 @@ def run(
 
 
 def _names_as_json(measures: SplitMeasures) -> str | list[str]:
-    """The name of the only measure, or a list of names."""
+    """The name of the only measure, or a list of the names of several."""
     return measures.names[0] if len(measures.names) == 1 else list(measures.names)
 
 
@@ -141,7 +142,10 @@ def _plan_programs(
     groups_by_task: Sequence[Sequence[Group]],
     files: Mapping[str, ResultFile],
 ) -> list[GroupProgram]:
-    """One program for each structure and shape; domains do not count, so tables share programs."""
+    """Plan one program for each structure of settings and shape of tables.
+
+    Domains do not count, so tables share programs.
+    """
     programs: dict[Any, GroupProgram] = {}
     for task, groups in zip(tasks, groups_by_task, strict=True):
         bare_table = table_preparation.without_domain(task.table)
@@ -158,10 +162,11 @@ def _plan_programs(
 def _run_in_threads(
     programs: Sequence[GroupProgram], memory_mb: float, save: Callable[[BatchResult], None]
 ) -> None:
-    """Run the programs, each in one thread; a single program has its batches in all threads.
+    """Run programs in threads, and save the results of their batches.
 
-    If one fails, no other one begins, and those that have begun end after their batch. One thread
-    at a time calls `save` with the result of a batch.
+    Each program runs in one thread; a single program has its batches in all threads. If one fails,
+    no other one begins, and those that have begun end after their batch. One thread at a time calls
+    `save` with the result of a batch.
     """
     lock = threading.Lock()
     is_stopped = threading.Event()

@@ -46,7 +46,7 @@ def recipe_identity_texts(recipe: Recipe) -> list[str]:
 
 
 def _is_made_by_library(recipe: Recipe) -> bool:
-    """Whether all functions are the library's, and its names say which they are.
+    """Whether all functions of a recipe are the library's, so that its names identify them.
 
     An author may put a learner together of the library's functions under a name of one's own, and
     then no config of the library's says which they are. So may a weight update be put together
@@ -85,7 +85,7 @@ _NUMBERS_OF_TRACED_ROWS = (1, 3)
 def _run_one_round_on_absent_rows(
     recipe_structure: Any, num_rows: int, *recipe_leaves: Any
 ) -> tuple[Any, ...]:
-    """Run one round on some absent rows; return its records, its model and its scores."""
+    """Run one round on some absent rows, and return its records, its model and its scores."""
     recipe: Recipe = jax.tree.unflatten(recipe_structure, recipe_leaves)
     key = research_key(0)
     public_key = research_key(1)
@@ -115,7 +115,7 @@ def _run_one_round_on_absent_rows(
 
 
 def functions_held_by(value: Any, visited_ids: set[int] | None = None) -> Iterator[Any]:
-    """The functions that a value holds, and those that these functions close over or wrap.
+    """Iterate over the functions that a value holds, and those that they close over or wrap.
 
     The class of a tuple or of a dataclass counts, too, as its objects may be called.
 
@@ -148,7 +148,7 @@ def functions_held_by(value: Any, visited_ids: set[int] | None = None) -> Iterat
 
 
 def is_function_of_library(function: Any) -> bool:
-    """Whether a function or a class is one of the library, or of those that it is built on."""
+    """Whether a function or class is dpbt's, or that of a library which dpbt is built on."""
     if isinstance(function, python_types.FunctionType):
         module = function.__globals__.get("__name__", "")  # whatever it wraps
     else:

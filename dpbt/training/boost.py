@@ -39,7 +39,9 @@ from dpbt.types import (
 
 
 class Boosted(NamedTuple):
-    """What `boost` returns; its `model` predicts other rows.
+    """The transcript, the hypotheses and the scores of a run, as `boost` returns them.
+
+    Its `model` predicts other rows.
 
     Attributes:
         transcript: all that left the private side, with the sites that the learner withholds from a
@@ -58,7 +60,9 @@ class Boosted(NamedTuple):
     __repr__ = redacted_repr
 
     def model(self, table: Table, recipe: Recipe) -> Model:
-        """The model, which predicts other rows. It is pure, so it can be jitted and vmapped.
+        """The model of the run, which predicts other rows.
+
+        It is pure, so it can be jitted and vmapped.
 
         Args:
             table: as `boost` was given it; its public splits are kept.
@@ -78,7 +82,9 @@ class Boosted(NamedTuple):
 
 
 class BoostedByProgram(NamedTuple):
-    """What `boost` returns for a `MultiProgramRecipe`; each setting has the run of its program.
+    """The runs of a `MultiProgramRecipe`, as `boost` returns them.
+
+    Each setting has the run of its program.
 
     Attributes:
         program: i32[], the place of the program that the setting runs.
@@ -94,7 +100,9 @@ class BoostedByProgram(NamedTuple):
     __repr__ = redacted_repr
 
     def setting(self, index: int | np.integer | tuple[int | np.integer, ...] = ()) -> Boosted:
-        """What `boost` returns for the recipe of one setting, as `recipes.setting` has it.
+        """The result of one setting, as `boost` returns it for the recipe of that setting.
+
+        `recipes.setting` has that recipe.
 
         Args:
             index: the place on the leading axis, or a place on each of several leading axes, of
@@ -132,7 +140,9 @@ def boost(
     recipe: Recipe | MultiProgramRecipe,
     public_key: Array | None = None,
 ) -> Boosted | BoostedByProgram:
-    """Run T rounds of a recipe. The first T rounds are the same whatever its `max_rounds`.
+    """Run T rounds of a recipe on a table in memory.
+
+    The first T rounds are the same whatever its `max_rounds`.
 
     The guarantee is that of `ledger(recipe)`, for tables of at most `rows` rows. Of a larger table
     only the first `rows` present rows count (`table_preparation.keep_first_present_rows`). The key
@@ -170,32 +180,34 @@ def boost(
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = priced_draws_of_all_phases(bare_recipe)
     boosted = _compiled_boost(key, bare_table, bare_recipe, public_key, priced=priced)
-    return _recorded_on(table, boosted)
+    return _with_table_form_in_transcript(table, boosted)
 
 
 def _boost_by_program(
     key: Array, table: Table, recipe: MultiProgramRecipe, public_key: Array | None
 ) -> BoostedByProgram:
-    """`boost` for a recipe of several programs."""
+    """Check the arguments of `boost` for a recipe of several programs, and run it."""
     for program in recipe.programs:
         checks.check_table_and_recipe(table, program)
         checks.check_keys(key, program, public_key)
     bare_table, bare_recipe = without_domain(table), without_domain(recipe)
     priced = tuple(map(priced_draws_of_all_phases, bare_recipe.programs))
     boosted = _compiled_boost_by_program(key, bare_table, bare_recipe, public_key, priced=priced)
-    return boosted._replace(runs=tuple(_recorded_on(table, run) for run in boosted.runs))
+    return boosted._replace(
+        runs=tuple(_with_table_form_in_transcript(table, run) for run in boosted.runs)
+    )
 
 
-def _recorded_on(table: Table, boosted: Boosted) -> Boosted:
-    """The result of a run, whose transcript says on which form of table it was recorded."""
+def _with_table_form_in_transcript(table: Table, boosted: Boosted) -> Boosted:
+    """Note in the transcript of a run on which form of table it was recorded."""
     transcript = boosted.transcript._replace(recorded_on=TableForm.of_table(table))
     return boosted._replace(transcript=transcript)
 
 
 def _boost(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> Boosted:
-    """Run `boost` on checked arguments, divided among devices as the table is; traceable."""
+    """Run a recipe on checked arguments, divided among devices as the table is; traceable."""
     return devices.run_divided_by_compiler(
-        _boost_in_program,
+        _boost_in_sharded_program,
         key,
         table,
         recipe,
@@ -210,11 +222,11 @@ def _run_by_program(
     recipe: MultiProgramRecipe,
     public_key: Array | None,
 ) -> BoostedByProgram:
-    """Run `boost` for a recipe of several programs, as `_boost` for one."""
+    """Run each setting's program on checked arguments, divided among devices as the table is."""
     divisions = [_divisions_of_result(table, program) for program in recipe.programs]
     fields: tuple[Any, ...] = devices.REPLICATED, tuple(divisions), divisions[0].scores
     return devices.run_divided_by_compiler(
-        _run_by_program_in_program,
+        _run_by_program_in_sharded_program,
         key,
         table,
         recipe,
@@ -231,10 +243,10 @@ def _divisions_of_result(table: Table, recipe: Recipe) -> Any:
     return Boosted(transcript=replicated, hypotheses=replicated, scores=division_of_scores)
 
 
-def _run_by_program_in_program(
+def _run_by_program_in_sharded_program(
     key: Array, table: Table, recipe: MultiProgramRecipe, public_key: Array | None
 ) -> BoostedByProgram:
-    """`_run_by_program`, in a program that a compiler may divide among devices."""
+    """Run each setting's program within one that the compiler may divide among devices."""
     runs = tuple(
         _run_or_zeros(recipe.program == number, key, table, program, public_key)
         for number, program in enumerate(recipe.programs)
@@ -253,11 +265,11 @@ def _run_or_zeros(is_chosen: Array, *run_inputs: Any) -> Boosted:
 
     Args:
         is_chosen: bool[], whether the setting runs the program.
-        run_inputs: of `_boost_in_program`.
+        run_inputs: of `_boost_in_sharded_program`.
     """
 
     def run(*run_inputs: Any) -> Boosted:
-        return _boost_in_program(*run_inputs)
+        return _boost_in_sharded_program(*run_inputs)
 
     traced_once: Any = jax.jit(run, inline=True)  # its shapes and its run have one trace
 
@@ -269,10 +281,10 @@ def _run_or_zeros(is_chosen: Array, *run_inputs: Any) -> Boosted:
     return run_in_lanes_that_need_it(is_chosen, traced_once, zeros, *run_inputs)
 
 
-def _boost_in_program(
+def _boost_in_sharded_program(
     key: Array, table: Table, recipe: Recipe, public_key: Array | None
 ) -> Boosted:
-    """Run `_boost` within a program that the compiler may divide among devices."""
+    """Run a recipe within a program that the compiler may divide among devices."""
     inputs = key, table, recipe, public_key
     key, table, recipe, public_key = devices.vary_like(inputs, inputs)
     rows = prepare_table(table, recipe)
@@ -306,7 +318,7 @@ def run_in_memory_with_fresh_draws(
     num_parallel_rounds: int | None = None,
     reporter_id: Array | None = None,
 ) -> RunResult:
-    """Run a recipe in memory with fresh draws, which are its records; traceable.
+    """Run a recipe on a table in memory with fresh draws, and record these; traceable.
 
     Args:
         key: of the noise.
@@ -330,7 +342,9 @@ def run_in_memory_with_fresh_draws(
 
 
 def keys_of_all_phases(key: Array, recipe: Recipe, public_key: Array | None) -> PhaseValues:
-    """The keys that `interpreter_with_fresh_draws` reads: a pair of noise and public key a phase.
+    """Derive a pair of noise key and public key for each phase and round of a run.
+
+    `interpreter_with_fresh_draws` reads them. Without a public key the second of a pair is None.
 
     Args:
         key: of the noise.
@@ -343,7 +357,7 @@ def keys_of_all_phases(key: Array, recipe: Recipe, public_key: Array | None) -> 
 
 
 def interpreter_with_fresh_draws(recipe: Recipe, reporter_id: Array | None) -> PhaseInterpreter:
-    """The interpreter that draws the release of a phase from its keys, and records the release.
+    """Make an interpreter that draws the release of a phase from its keys, and records it.
 
     Args:
         recipe: of the run, without an axis of settings.

@@ -62,7 +62,9 @@ def check_table(table: object) -> None:
             is shown.
     """
     if isinstance(table, BlockTable):
-        raise ValueError("a table in blocks is learned from by dpbt.fit alone")
+        raise ValueError(
+            "only dpbt.fit learns from a table in blocks; give a table of dpbt.table here"
+        )
     if not isinstance(table, Table):
         raise ValueError(f"expected a table, as dpbt.table makes it, got {type(table).__name__}")
     weight = () if table.weight is None else (table.weight,)
@@ -82,10 +84,11 @@ def check_table(table: object) -> None:
 
 
 def check_table_and_recipe(table: object, recipe: object) -> None:
-    """Check the static parts of a table and a recipe, and that the recipe holds one setting.
+    """Check that a table and a recipe fit each other, as far as their static parts say.
 
-    Every entry calls it, under tracing too: shapes, dtypes and domains are known there. What public
-    arrays hold, such as splits, is checked where they are not traced.
+    The recipe must hold one setting. Every entry calls it, under tracing too: shapes, dtypes and
+    domains are known there. What public arrays hold, such as splits, is checked where they are not
+    traced.
 
     Raises:
         ValueError: saying what was expected, or as `check_jax_flags`, `check_table` and
@@ -116,7 +119,7 @@ def check_table_and_recipe(table: object, recipe: object) -> None:
     with contextlib.suppress(*_NEEDS_VALUES):  # of a user's check that reads traced splits
         recipe.learner.training.check_table(_with_one_absent_row(table))
     _check_array_types(table, recipe)
-    _check_same_target(table, recipe)
+    _check_same_target_if_known(table, recipe)
     if (table.rows_per_user or 0) > recipe.max_rows_per_user:
         raise ValueError(
             f"the table has up to {table.rows_per_user} rows of a user, so give the recipe "
@@ -130,7 +133,7 @@ def check_table_and_recipe(table: object, recipe: object) -> None:
 
 
 def _check_array_types(table: Table, recipe: Recipe) -> None:
-    """Refuse a table whose arrays of rows have another dtype than the recipe reads, or rank."""
+    """Refuse a table whose arrays of rows have another dtype or rank than the recipe reads."""
     response = recipe.learner.response
     dtypes = {"target": response.target_dtype, "present": "bool", "weight": "float32"}
     for name, dtype in dtypes.items():
@@ -143,8 +146,11 @@ def _check_array_types(table: Table, recipe: Recipe) -> None:
             )
 
 
-def _check_same_target(table: Table, recipe: Recipe) -> None:
-    """Refuse a table of another declared target than the recipe's, where both are known."""
+def _check_same_target_if_known(table: Table, recipe: Recipe) -> None:
+    """Refuse a table that was declared with another target than the recipe's.
+
+    Where either target is unknown or traced, nothing is refused.
+    """
     if table.declared is None or recipe.target is None or is_traced(table.declared):
         return
     fingerprint = column_types.target_fingerprint(recipe.target)
@@ -163,9 +169,10 @@ _NEEDS_VALUES = (
 
 
 def _with_one_absent_row(table: Table) -> Table:
-    """The table with one absent row in place of its rows, for checks that an author wrote.
+    """A copy of a table that has one absent row in place of its rows.
 
-    Arrays of rows may be private, or traced; a check reads their dtypes and widths.
+    It is for checks that an author wrote. Arrays of rows may be private, or traced; a check reads
+    their dtypes and widths.
     """
     arrays = {name: getattr(table, name) for name in ("bins", "target", "present", "weight")}
     absent = {
@@ -182,11 +189,11 @@ def sites_of_phase(recipe: Recipe, phase: Phase) -> list[Site]:
 
 
 def check_declared_independence_of_scores(recipe: Recipe) -> None:
-    """Refuse a weight update that declares `reads_scores=False` and reads scores or their bound.
+    """Refuse a weight update that reads scores or their bound, and declares that it does not.
 
-    Its rounds would run side by side, and read other scores than rounds that run one after the
-    other. After a prologue rounds do not run side by side, because weights may follow from its
-    release.
+    The declaration is `reads_scores=False`. Its rounds would run side by side, and read other
+    scores than rounds that run one after the other. After a prologue rounds do not run side by
+    side, because weights may follow from its release.
 
     Raises:
         ValueError: saying so.
@@ -209,7 +216,7 @@ def check_declared_independence_of_scores(recipe: Recipe) -> None:
 
 
 def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
-    """Check that an argument is a transcript of such a recipe on a table of such a form.
+    """Check that an argument is a transcript of a recipe on a table of this form.
 
     Args:
         transcript: the argument to check.
@@ -225,7 +232,7 @@ def check_transcript(transcript: object, table: Table, recipe: Recipe) -> None:
     boundary.check_sites_differ_between_phases(**transcript.releases)
     _check_sites_and_rounds(transcript, recipe)
     if transcript.recorded_on is not None:
-        _check_same_table_form(TableForm.of_table(table), transcript.recorded_on)
+        _check_table_form_of_transcript(TableForm.of_table(table), transcript.recorded_on)
 
 
 def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
@@ -253,9 +260,9 @@ def _check_sites_and_rounds(transcript: Transcript, recipe: Recipe) -> None:
             )
 
 
-def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
+def _check_table_form_of_transcript(form: TableForm, transcript_form: TableForm) -> None:
     """Refuse a table of another form than the one that a transcript was recorded on."""
-    domains.check_same_domain(form.domain, recorded_form.domain, "the table", "the transcript")
+    domains.check_same_domain(form.domain, transcript_form.domain, "the table", "the transcript")
     for field, description in (
         ("features", "columns"),
         ("dtype", "as the dtype of bins"),
@@ -263,7 +270,7 @@ def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
         ("attributes", "attributes"),
     ):
         value = getattr(form, field)
-        recorded_value = getattr(recorded_form, field)
+        recorded_value = getattr(transcript_form, field)
         if value != recorded_value:
             raise ValueError(
                 f"the transcript was recorded on another table: this one has {value} "
@@ -272,7 +279,9 @@ def _check_same_table_form(form: TableForm, recorded_form: TableForm) -> None:
 
 
 def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> None:
-    """Check the keys of a run; traceable. What traced keys hold is not compared.
+    """Check the noise key and the public key of a run.
+
+    It is traceable; what traced keys hold is not compared.
 
     Args:
         key: one typed key.
@@ -299,7 +308,7 @@ def check_keys(key: Array, recipe: Recipe, public_key: Array | None) -> None:
 
 
 def public_key_if_drawn(recipe: Recipe, public_key: Array | None) -> Array | None:
-    """The public key, if the recipe draws public structure; None otherwise."""
+    """The public key if the recipe draws public structure, or else None."""
     return public_key if _public_sites(recipe) else None
 
 
@@ -314,7 +323,7 @@ def _public_sites(recipe: Recipe) -> list[Site]:
 
 
 def check_withheld_sites(recipe: Recipe) -> None:
-    """Check that the learner withholds sites that it draws.
+    """Check that a learner draws all the sites that it withholds.
 
     Raises:
         ValueError: naming the sites that it withholds and does not draw.
@@ -323,14 +332,18 @@ def check_withheld_sites(recipe: Recipe) -> None:
         return
     sites = {site for phase in recipe.learner.phases for site in sites_of_phase(recipe, phase)}
     if unknown := set(recipe.learner.withheld) - sites:
-        raise ValueError(f"the learner withholds {sorted(unknown)}, its sites are {sorted(sites)}")
+        raise ValueError(
+            f"the learner withholds {sorted(unknown)}, which it does not draw; its sites are "
+            f"{sorted(sites)}"
+        )
 
 
 def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> None:
-    """Refuse a table with more present rows than the noise was set for, without showing how many.
+    """Refuse a table with more present rows than the noise was set for.
 
-    Under replace-one the capacity of the table is public, and is compared too. The number of
-    present rows may be smaller, because a row with an undeclared label is masked out.
+    The error does not show how many there are. Under replace-one the capacity of the table is
+    public, and is compared too. The number of present rows may be smaller, because a row with an
+    undeclared label is masked out.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -353,7 +366,9 @@ def check_number_of_rows(recipe: Recipe, *, num_present: int, capacity: int) -> 
 
 
 def check_bound_is_one_number(bound: Array) -> Array:
-    """Check that an author's `Training.bound` returned one float32, and return it; traceable.
+    """Check that an author's `Training.bound` returned one float32, and return it.
+
+    It is traceable.
 
     Raises:
         ValueError: naming the function, the shape that it should have returned, and that it did.

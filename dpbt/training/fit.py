@@ -1,8 +1,8 @@
 """`fit`: the entry to a run for every recipe and every table.
 
-It checks its input on the host, and lets a filter pay. It chooses how the rounds run: in one
-compiled program on a table in memory, side by side where they do not wait for each other, or in
-passes over a table in blocks.
+It checks its input on the host, and lets a filter pay. It chooses how a run is compiled: for
+a table in memory as one program, or as three (`staged_run`), with rounds side by side where they do
+not wait for each other; for a table in blocks as passes over its rows.
 """
 
 from __future__ import annotations  # so that help() shows the types by their names
@@ -48,7 +48,9 @@ def fit(
     threads: int | None = None,
     progress: ReportProgress | None = None,
 ) -> Model:
-    """Learn an ensemble: a function of noisy releases alone, with the guarantee of its ledger.
+    """Learn a private ensemble from a table, with the guarantee of the recipe's ledger.
+
+    The model is a function of noisy releases alone.
 
     A table in blocks has the releases of the same rows in memory under the same keys, bit for bit,
     if it has at most `types.MAX_ROWS` rows. Larger ones have sums and releases of 64 bits, and
@@ -114,7 +116,7 @@ def _checked_payment_callback(
     recipe: Recipe,
     checkpoint: str | Path | None,
 ) -> Pay:
-    """The callback that pays for a fit from a filter, after a check that the filter can pay.
+    """Check that a filter can pay for a fit, and return the callback that pays.
 
     Raises:
         ValueError: as `fit`.
@@ -144,7 +146,9 @@ def fit_without_key_warning(
     public_key: Array | None = None,
     options: FitOptions = DEFAULT_OPTIONS,
 ) -> Model:
-    """`fit` for callers that warn of a research key themselves.
+    """Learn an ensemble as `fit` does, without its warning of a research key.
+
+    It is for callers that warn themselves.
 
     Args:
         key: as `fit`.
@@ -182,7 +186,7 @@ def _fit_in_blocks(
     public_key: Array | None,
     options: FitOptions,
 ) -> Model:
-    """`fit` of a table in blocks."""
+    """Learn a model from a table in blocks."""
     from dpbt.training.blocks.fit_in_blocks import fit_in_blocks
 
     fitted_parts = fit_in_blocks(
@@ -205,7 +209,7 @@ def _fit_in_memory(
     public_key: Array | None,
     options: FitOptions,
 ) -> Model:
-    """`fit` of a table in memory."""
+    """Check, pay for and run the fit of a table in memory."""
     checks.check_table_and_recipe(table, recipe)
     table = move_table_to_device(table)
     checks.check_keys(key, recipe, public_key)
@@ -228,7 +232,7 @@ def _run_compiled_program(
     public_key: Array | None,
     options: FitOptions,
 ) -> FittedParts:
-    """Run the compiled program of a recipe on a checked table, and wait until its work is done."""
+    """Run a recipe on a checked table in memory by a compiled program, and wait for its results."""
     max_rounds = _max_rounds_of_program(recipe)
     recipe_with_room = dataclasses.replace(without_domain(recipe), max_rounds=max_rounds)
     num_parallel_rounds = _num_parallel_rounds(
@@ -255,7 +259,10 @@ def _run_compiled_program(
 def _round_reporter(
     progress: ReportProgress | None, *, num_rounds: int
 ) -> Callable[[int], None] | None:
-    """A function that reports how many rounds are done; None without a progress callback."""
+    """Make the function that tells a progress callback how many rounds are done.
+
+    It is None without a progress callback.
+    """
     if progress is None or progress is ignore_progress:
         return None
 
@@ -266,7 +273,7 @@ def _round_reporter(
 
 
 MIN_ROUNDS_OF_PROGRAM = 128
-"""The rounds that a program has room for, at least. Recipes that set their own have at most 128."""
+"""The rounds that a program has room for, at least: the most that pure recipes of `auto` have."""
 
 _MAX_BYTES_OF_ROOM = 2**26
 """A program has room for as many rounds only if what they release has at most so many bytes."""
@@ -289,7 +296,7 @@ def _max_rounds_of_program(recipe: Recipe) -> int:
 
 
 def _num_parallel_rounds(recipe: Recipe, *, num_rows: int, memory: float) -> int | None:
-    """How many rounds of a table in memory run side by side; None to run one after the other.
+    """How many rounds of a run in memory run side by side; None if one follows the other.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -320,7 +327,7 @@ def _is_short_run(recipe: Recipe) -> bool:
 
 
 def _choose_compiled_run(recipe: Recipe) -> Callable[..., FittedParts]:
-    """The compiled run that takes less time to compile and run a recipe in all."""
+    """Choose the compiled run that takes less time in all, to compile and to run a recipe."""
     if _is_short_run(recipe) and _has_same_bits_in_three_programs(recipe):
         return run_in_three_programs
     return _compiled_run

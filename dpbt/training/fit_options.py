@@ -20,7 +20,9 @@ Pay = Callable[[str | None], None]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class FitOptions:
-    """How a fit runs. None of these options changes what it releases or learns.
+    """How a fit runs: its payment, checkpoint, memory, threads and progress.
+
+    None of these options changes what it releases or learns.
 
     Attributes:
         pay: called when all that can be refused has been, before anything is drawn; None if
@@ -53,7 +55,7 @@ class FitOptions:
 
     @property
     def report_progress(self) -> ReportProgress:
-        """The progress callback; `ignore_progress` if the caller gave none."""
+        """The progress callback, or `ignore_progress` if the caller gave none."""
         return ignore_progress if self.progress is None else self.progress
 
 

@@ -15,7 +15,7 @@ def run_in_lanes_that_need_it(
     skip: Callable[..., Any],
     *inputs: Any,
 ) -> Any:
-    """What `run` returns in the lanes that need it, and what `skip` returns in all others.
+    """Run work in the lanes of a vmap that need it, and take what `skip` returns in the others.
 
     If no lane needs it, `run` does not run. (A cond on a batched flag would run both functions, and
     copy their inputs for every lane.)
@@ -39,7 +39,10 @@ def run_in_lanes_that_need_it(
 
 @jax.custom_batching.custom_vmap
 def _any_lane(flag: Array) -> Array:
-    """The flag; under vmap, whether any lane has it. So a cond on it stays a cond under vmap."""
+    """The flag itself, or under vmap whether any lane has it.
+
+    So a cond on it stays a cond under vmap.
+    """
     return flag
 
 

@@ -79,7 +79,7 @@ class RoundOutcome(NamedTuple):
 
 
 class Executor(Protocol):
-    """Holds rows and their scores, and runs private programs on them.
+    """Holds rows and their scores, and runs the private programs of phases on them.
 
     Attributes:
         public_steps: the steps that follow from releases alone, plain or compiled one by one.
@@ -88,7 +88,7 @@ class Executor(Protocol):
     public_steps: PublicSteps
 
     def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Release:
-        """Run the program of a prologue or of an epilogue on the scores so far; its release."""
+        """Run the program of a prologue or of an epilogue on the rows, and return its release."""
         ...
 
     def set_initial_scores(self, initial_score: Array) -> None:
@@ -105,7 +105,7 @@ class Executor(Protocol):
 
 
 class LearnedModel(NamedTuple):
-    """The result of a run, before it becomes a model.
+    """The hypotheses and the score line of a run, before they become a model.
 
     Attributes:
         hypotheses: the hypotheses of the model, after the epilogue, with a leading axis for rounds.
@@ -232,7 +232,7 @@ class PhaseValues(NamedTuple):
     epilogue: Any
 
     def of_phase(self, phase: Phase) -> Any:
-        """The value for a phase."""
+        """The value that belongs to a phase, by its name."""
         return getattr(self, phase.name)
 
     __repr__ = redacted_repr

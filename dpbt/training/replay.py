@@ -30,7 +30,7 @@ from dpbt.types import (
 
 
 class Replayed(NamedTuple):
-    """What `replay` returns.
+    """The log densities of a recorded transcript on a table, and its hypotheses.
 
     Attributes:
         log_prob: site -> f32[T], exact log densities given all earlier releases; f32[] for a site
@@ -43,7 +43,7 @@ class Replayed(NamedTuple):
 
 
 def replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    """Score a recorded transcript on a table, and rebuild the model from it.
+    """Compute the log densities of a transcript on a table, and rebuild its hypotheses.
 
     It can be differentiated in the numbers of the recipe, such as its noise multipliers. What was
     released is constant then, and so are sums over rows, since they are whole numbers.
@@ -80,12 +80,15 @@ def _check_tables_fit_transcript(
 @compilation.jit_with_bounded_cache()
 @derivatives.with_derivative_in_64_bits
 def _compiled_replay(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    """Run `replay` on checked arguments, without domains."""
-    return devices.run_divided_by_compiler(_replay_in_program, transcript, table, recipe)
+    """Replay a transcript on a table, by a compiled program, on checked arguments.
+
+    The table and the recipe have no domains, so that all domains share a program.
+    """
+    return devices.run_divided_by_compiler(_replay_in_sharded_program, transcript, table, recipe)
 
 
-def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
-    """Run `replay` within a program that the compiler may divide among devices."""
+def _replay_in_sharded_program(transcript: Transcript, table: Table, recipe: Recipe) -> Replayed:
+    """Replay a transcript within a program that the compiler may divide among devices."""
     run_result = _run_with_recorded_draws(
         transcript, [table], recipe, judge_draws=program_interpreters.log_prob_by_site
     )
@@ -96,16 +99,19 @@ def _replay_in_program(transcript: Transcript, table: Table, recipe: Recipe) -> 
 def _compiled_log_ratios(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
-    """Run `log_ratios_by_site` on checked arguments, without domains."""
+    """Compare two tables by a transcript, by a compiled program, on checked arguments.
+
+    The tables and the recipe have no domains, so that all domains share a program.
+    """
     return devices.run_divided_by_compiler(
-        _log_ratios_in_program, transcript, table, neighbour, recipe
+        _log_ratios_in_sharded_program, transcript, table, neighbour, recipe
     )
 
 
-def _log_ratios_in_program(
+def _log_ratios_in_sharded_program(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
-    """Run `log_ratios_by_site` within a program that the compiler may divide among devices."""
+    """Compare two tables within a program that the compiler may divide among devices."""
     run_result = _run_with_recorded_draws(
         transcript, [table, neighbour], recipe, judge_draws=program_interpreters.compare_views
     )
@@ -119,7 +125,7 @@ def _run_with_recorded_draws(
     *,
     judge_draws: Callable[..., dict[Site, Any]],
 ) -> RunResult:
-    """Run a recipe in memory on recorded draws, and record how they are judged by site.
+    """Run a recipe in memory on recorded draws, and record a judgement of each draw by site.
 
     Args:
         transcript: the recorded draws.
@@ -199,20 +205,21 @@ def redraw_hypotheses(
 
 
 def _records_by_site(records: PhaseValues) -> dict[Site, Any]:
-    """The records of all phases, each of which is by site, merged into one mapping by site."""
+    """Merge the records of all phases, each of them by site, into one mapping by site."""
     return {site: record for phase_record in records for site, record in phase_record.items()}
 
 
 def log_ratios_by_site(
     transcript: Transcript, table: Table, neighbour: Table, recipe: Recipe
 ) -> dict[Site, DrawComparison]:
-    """Site -> the log ratios of the densities on a table and on a neighbour, and the worst losses.
+    """Compare the densities of recorded draws on a table and on a neighbour, by site.
 
-    A log ratio is the log density of a draw on the table less that on the neighbour. The worst loss
-    is the worst case of a draw over all its outputs: everything released before it is as recorded,
-    and the draw itself takes the output that tells the two tables apart best. By adaptive
-    composition the sum over sites and rounds bounds any transcript's loss. Both are f32[T], and
-    f32[] for a site of the prologue or of the epilogue.
+    Returns site -> the log ratios of the densities and the worst losses. A log ratio is the log
+    density of a draw on the table less that on the neighbour. The worst loss is the worst case of a
+    draw over all its outputs: everything released before it is as recorded, and the draw itself
+    takes the output that tells the two tables apart best. By adaptive composition the sum over
+    sites and rounds bounds any transcript's loss. Both are f32[T], and f32[] for a site of the
+    prologue or of the epilogue.
 
     Args:
         transcript: as `boost` returns it.

@@ -44,7 +44,9 @@ def register_round_reporter(
 
 
 def report_round(reporter_id: Any, round_index: Any) -> None:
-    """Report the index of a round when the program draws it, and nothing else; traceable.
+    """Report the index of a round to its reporter when the program draws the round.
+
+    Nothing else is reported. It is traceable.
 
     Args:
         reporter_id: i32[], as `register_round_reporter` yields it.
@@ -54,7 +56,7 @@ def report_round(reporter_id: Any, round_index: Any) -> None:
 
 
 def _call_reporter(reporter_id: Any, round_index: Any) -> None:
-    """Call the function with this id, unless its run is over."""
+    """Call the reporter of this id with the index of a round, unless its run is over."""
     reporter = _reporters.get(int(reporter_id))
     if reporter is not None:
         reporter(int(round_index))

@@ -23,7 +23,7 @@ MAX_SHOWN_ROWS = 3
 
 
 def check_shape_of_predictions(predictions: Array, recipe: Recipe, rows: PreparedRows) -> Array:
-    """Check that an author's predictions have the shape and the dtype of scores; return them.
+    """Check that an author's predictions have the shape and the dtype of scores, and return them.
 
     Args:
         predictions: what the author's function returned for one hypothesis; they may be traced.

@@ -14,14 +14,14 @@ from dpbt.types import Array, Recipe
 
 
 def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
-    """Derive the key of a recipe's noise from a key, from every number and from the identity.
+    """Derive the key of a recipe's noise from a key and from all that identifies the recipe.
 
-    So one key gives independent noise to two recipes that differ in any scale, share, learner or
-    declared target. If they shared their noise at two scales, their two releases would reveal the
-    private statistic. `rounds` and `max_rounds` are left out, because the first T rounds do not
-    depend on how many follow. A step that is a schedule has a number for each round, though, and
-    these numbers are in the key. The epilogue does depend on the number of rounds, so
-    `derive_phase_keys` folds that number into its key.
+    That is every number of it and its identity. So one key gives independent noise to two recipes
+    that differ in any scale, share, learner or declared target. If they shared their noise at two
+    scales, their two releases would reveal the private statistic. `rounds` and `max_rounds` are
+    left out, because the first T rounds do not depend on how many follow. A step that is a schedule
+    has a number for each round, though, and these numbers are in the key. The epilogue does depend
+    on the number of rounds, so `derive_phase_keys` folds that number into its key.
 
     Args:
         key: a typed key.
@@ -42,7 +42,10 @@ def derive_recipe_key(key: Array, recipe: Recipe) -> Array:
 
 
 def _disambiguating_texts(recipe: Recipe) -> list[str]:
-    """Texts that tell recipes apart where their numbers and identities are equal; often empty."""
+    """Texts that tell recipes apart where their numbers and identities are equal.
+
+    Most recipes have none.
+    """
     return [
         *_undeclared_noise_texts(recipe),
         *_identity_length_texts(recipe),
@@ -53,7 +56,7 @@ def _disambiguating_texts(recipe: Recipe) -> list[str]:
 
 
 def _undeclared_noise_texts(recipe: Recipe) -> list[str]:
-    """The names of the noise, if they are not those that the learner declares.
+    """A text with the names of the noise, if they are not those that the learner declares.
 
     Under other names, which the argument `fractions` may give, equal multipliers would be of other
     draws. A published calibration has its own names.
@@ -66,7 +69,7 @@ def _undeclared_noise_texts(recipe: Recipe) -> list[str]:
 
 
 def _identity_length_texts(recipe: Recipe) -> list[str]:
-    """The lengths of the identities, if one holds the separator that joins them."""
+    """A text with the lengths of the identities, if one holds the separator that joins them."""
     if not any(" | " in identity for identity in recipe.component_identities):
         return []
     return [f"tags of lengths {[*map(len, recipe.component_identities)]}"]
@@ -82,7 +85,7 @@ def _lone_epilogue_texts(recipe: Recipe) -> list[str]:
 
 
 def _field_type_texts(params: Any) -> list[str]:
-    """The fields of an author's class of numbers that are None, not scalar, or not float32.
+    """Texts for an author's fields of numbers that are None, not scalar, or not float32.
 
     Such fields leave no number, or the same bits as numbers of another type or shape.
     """
@@ -111,9 +114,9 @@ _EPILOGUE = np.uint32(2**32 - 2)
 
 
 def derive_phase_keys(key: Array | None, recipe: Recipe) -> PhaseValues:
-    """Derive a key for each phase and round of a run; all are None for no key.
+    """Derive a key for each phase and each round of a run from one key.
 
-    The keys of the first T rounds do not depend on `max_rounds`.
+    For no key all of them are None. The keys of the first T rounds do not depend on `max_rounds`.
 
     Args:
         key: of the noise (`derive_recipe_key`), or of the public structure: the public key.

@@ -47,7 +47,7 @@ from dpbt.types import (
 
 
 class InterpretedPhase(NamedTuple):
-    """What an interpreter makes of the program of a phase.
+    """The release and the record that an interpreter makes of a phase.
 
     Attributes:
         release: the release of the program, which the rest of the run reads.
@@ -63,7 +63,7 @@ PhaseInterpreter = Callable[[Phase, Any, Sequence[View]], InterpretedPhase]
 
 
 class RunResult(NamedTuple):
-    """What `run_in_memory` returns.
+    """The records, the model and the scores of a run in memory.
 
     Attributes:
         records: the record of each phase; those of the rounds have a leading axis.
@@ -89,12 +89,12 @@ def run_in_memory(
     phase_inputs: PhaseValues,
     num_parallel_rounds: int | None = None,
 ) -> RunResult:
-    """Run a recipe from its prologue to its epilogue; traceable.
+    """Run all phases of a recipe on tables in memory, from its prologue to its epilogue.
 
-    Each round weighs the rows by their scores, lets the interpreter run the private program, and
-    adds the hypothesis of its release. Every function of an author is traced apart, so what it
-    keeps of the rows is dead when it returns, and what is public is computed from what is public
-    alone (`privacy.isolation`).
+    It is traceable. Each round weighs the rows by their scores, lets the interpreter run the
+    private program, and adds the hypothesis of its release. Every function of an author is traced
+    apart, so what it keeps of the rows is dead when it returns, and what is public is computed from
+    what is public alone (`privacy.isolation`).
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -143,7 +143,7 @@ def _map_scores_by_line(scores: list[Array], start: Array, line: ScoreLine) -> l
 
 
 class _ScoredTables(NamedTuple):
-    """PreparedRows tables, and the scores of the rows of each."""
+    """Prepared tables, and the scores of the rows of each."""
 
     tables: Sequence[PreparedRows]
     scores: Sequence[Array]
@@ -152,7 +152,10 @@ class _ScoredTables(NamedTuple):
 def _views_of_tables(
     recipe: Recipe, phase: Phase, context: PhaseContext, scored_tables: _ScoredTables
 ) -> list[View]:
-    """The view of the program of a phase on each table; all views have one cap of weights."""
+    """The view that the program of a phase has of each table.
+
+    All views have one cap of weights.
+    """
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     weighed_tables = [
         weigh_rows(recipe_phase, table, score, context)
@@ -167,7 +170,11 @@ def _views_of_tables(
 
 @dataclasses.dataclass
 class ScanExecutor:
-    """The executor of a run in memory (`phases.Executor`); it lives within one trace.
+    """The executor of a run on tables in memory, by a scan over its rounds.
+
+    It is a `phases.Executor`, and lives within one trace.
+
+    It lives within one trace.
 
     Attributes:
         recipe: as `run_in_memory` takes it.
@@ -195,7 +202,7 @@ class ScanExecutor:
     )
 
     def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Release:
-        """The release of a prologue, whose rows have no scores yet, or of an epilogue."""
+        """Release a prologue, whose rows have no scores yet, or an epilogue."""
         scores = self.scores
         if scores is None:
             scores = [jnp.zeros(rows.present.shape, jnp.float32) for rows in self.tables]
@@ -214,7 +221,10 @@ class ScanExecutor:
         ]
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
-        """Run all rounds, one after the other or side by side."""
+        """Run all rounds, one after the other or side by side.
+
+        Returns the state after the last round, and the hypotheses with a leading axis for rounds.
+        """
         assert self.scores is not None
         is_parallel = self.num_parallel_rounds is not None
         runner = _RoundRunner(
@@ -243,7 +253,10 @@ class ScanExecutor:
     def _recurring_structures(
         self, public: Public, state: RoundState
     ) -> "_StructureAndLeaves | None":
-        """The structures that recur, with a leading axis; None if they are not to be cached."""
+        """The structures that recur, and the leaves of all rows in them, with a leading axis.
+
+        None if they are not to be cached.
+        """
         num_rows = sum(rows.present.shape[0] for rows in self.tables)
         num_cached = num_recurring_structures_to_cache(self.recipe, num_rows)
         if not num_cached:
@@ -268,7 +281,10 @@ MAX_CACHED_BYTES = 2**28
 
 
 def num_recurring_structures_to_cache(recipe: Recipe, num_rows: int) -> int:
-    """How many structures recur in later rounds and are computed once; 0 to cache none."""
+    """How many structures, which recur in later rounds, are computed once and cached.
+
+    It is 0 if none recurs, or if the leaves in them would take too much memory.
+    """
     partition = recipe.learner.partition
     cycle = 0 if partition is None else partition.cycle
     return cycle if cycle < recipe.max_rounds and 2 * cycle * num_rows <= MAX_CACHED_BYTES else 0
@@ -284,7 +300,7 @@ class _StructureAndLeaves(NamedTuple):
     leaves: list[Array]
 
     def of_round(self, round_index: Array) -> "_StructureAndLeaves":
-        """The structure of a round, and the leaves in it, from the structures that recur."""
+        """The structure and the leaves of one round, taken from those that recur."""
         structure_index = round_index % len(self.leaves[0])
         return jax.tree.map(lambda array: array[structure_index], self)
 
@@ -297,7 +313,7 @@ class _Carry(NamedTuple):
 
 
 class _RoundInput(NamedTuple):
-    """What the scan over rounds reads for a round; for all rounds it has a leading axis.
+    """The inputs of one round of the scan; for all rounds they have a leading axis.
 
     Attributes:
         round_index: i32[], the index of the round, from 0.
@@ -309,7 +325,7 @@ class _RoundInput(NamedTuple):
 
 
 class _RoundResult(NamedTuple):
-    """What the scan over rounds returns for a round; for all rounds it has a leading axis.
+    """The results of one round of the scan; for all rounds they have a leading axis.
 
     Attributes:
         record: the record of the interpreter.
@@ -334,9 +350,10 @@ class _ViewsAndRecord(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _RoundRunner:
-    """Runs the rounds of a run in memory; it lives within one trace.
+    """Runs the rounds of a run in memory.
 
-    Of the `max_rounds` rounds only the first T run, and the others leave zeros.
+    It lives within one trace. Of the `max_rounds` rounds only the first T run, and the others leave
+    zeros.
 
     Attributes:
         recipe: of the run, without an axis of settings.
@@ -361,22 +378,26 @@ class _RoundRunner:
     def run_in_parallel(
         self, carry: _Carry, round_inputs: _RoundInput, *, batch_size: int
     ) -> _RoundResult:
-        """Run all rounds in batches side by side; each starts from the carry before all rounds."""
+        """Run all rounds in batches side by side.
+
+        Each starts from the carry before all rounds.
+        """
         result_or_zeros = functools.partial(self._result_or_zeros, carry)
         return jax.lax.map(result_or_zeros, round_inputs, batch_size=batch_size)
 
     def run_in_sequence(
         self, carry: _Carry, round_inputs: _RoundInput
     ) -> tuple[_Carry, _RoundResult]:
-        """Run all rounds one after the other; return the last carry and the results of all rounds.
+        """Run all rounds one after the other by a scan.
 
-        The rounds after T cost nothing where no lane of a vmap needs them.
+        Returns the last carry and the results of all rounds. The rounds after T cost nothing where
+        no lane of a vmap needs them.
         """
         return jax.lax.scan(self._run_or_skip_round, carry, round_inputs)
 
     def _result_or_zeros(self, carry: _Carry, round_input: _RoundInput) -> _RoundResult:
-        """The result of a round; zeros after T."""
-        is_active = self._is_active(round_input)
+        """Run a round, and return its result, or zeros if it comes after the first T."""
+        is_active = self._is_one_of_first_rounds(round_input)
         _, result = self._run_round(carry, round_input)
         return jax.tree.map(
             lambda array: jnp.where(is_active, array, jnp.zeros_like(array)), result
@@ -408,11 +429,11 @@ class _RoundRunner:
             return vary_like(outcome, carry)
 
         return run_in_lanes_that_need_it(
-            self._is_active(round_input), run_round, skip_round, carry, round_input
+            self._is_one_of_first_rounds(round_input), run_round, skip_round, carry, round_input
         )
 
-    def _is_active(self, round_input: _RoundInput) -> Array:
-        """bool[], whether a round is one of the first T."""
+    def _is_one_of_first_rounds(self, round_input: _RoundInput) -> Array:
+        """bool[]: whether a round is one of the first T, which run."""
         return round_input.round_index < self.recipe.rounds
 
     def _run_round(self, carry: _Carry, round_input: _RoundInput) -> tuple[_Carry, _RoundResult]:
@@ -441,7 +462,7 @@ class _RoundRunner:
         return _Carry(scores, outcome.state), result
 
     def _structure_and_tables(self, round_index: Array) -> tuple[Any, Sequence[PreparedRows]]:
-        """The structure of a round that recurs, and the tables with their leaves in it.
+        """The cached structure of a round, and the tables with the leaves of their rows in it.
 
         The structure is None, and the tables have no leaves yet, if no structures are cached.
         """
@@ -454,7 +475,7 @@ class _RoundRunner:
     def _release_round(
         self, scored_tables: _ScoredTables, phase_input: Any, context: PhaseContext
     ) -> RoundRelease:
-        """The release of a round on scored tables, as the interpreter of the run makes it."""
+        """Let the interpreter of the run release a round from scored tables."""
         phase = self.recipe.learner.round
         views = _views_of_tables(self.recipe, phase, context, scored_tables)
         release, record = self.interpret_phase(phase, phase_input, views)

@@ -73,7 +73,7 @@ class FinishedRun(NamedTuple):
 
 
 def begin(key: Array, table: Table, recipe: Recipe, public_key: Array | None) -> RunOnRows:
-    """Prepare a table and run what comes before the rounds of a recipe; traceable.
+    """Prepare a table, and run what comes before the rounds of a recipe; traceable.
 
     Args:
         key: of the noise.
@@ -93,7 +93,7 @@ def run_rounds(
     reporter_id: Array | None,
     num_parallel_rounds: int | None,
 ) -> DoneRounds:
-    """Run all rounds of a recipe; traceable.
+    """Run all rounds of a run that has begun, and return their releases; traceable.
 
     Args:
         run: what `begin` returned.
@@ -119,7 +119,7 @@ def run_rounds(
 
 
 def finish(run: RunOnRows, done: DoneRounds, recipe: Recipe) -> FinishedRun:
-    """Run what comes after the rounds of a recipe; traceable.
+    """Run what comes after the rounds of a recipe, and return its model; traceable.
 
     Args:
         run: what `begin` returned.
@@ -142,7 +142,7 @@ def _executor_of_run(
     reporter_id: Array | None = None,
     num_parallel_rounds: int | None = None,
 ) -> ScanExecutor:
-    """The executor of a part of a run."""
+    """Make an executor for one part of a run with fresh draws."""
     return ScanExecutor(
         recipe=recipe,
         tables=[rows],
@@ -153,7 +153,10 @@ def _executor_of_run(
 
 
 def _compile_part(options: Mapping[str, Any], *static: str) -> Any:
-    """A decorator: a part of a run is compiled with these options, once for priced draws."""
+    """Make a decorator that compiles a part of a run with these compiler options.
+
+    Its cache tells programs of other priced draws apart.
+    """
     return compilation.jit_with_bounded_cache(
         static_argnames=static, cache_key_argnames=("priced",), compiler_options=options
     )
@@ -181,7 +184,7 @@ def run_in_three_programs(
     num_parallel_rounds: int | None,
     priced: Hashable,
 ) -> FittedParts:
-    """Run a recipe on a table in memory, and return the fitted parts of its model.
+    """Run a recipe on a table in memory by three programs, and return the fitted parts.
 
     Args:
         key: of the noise.

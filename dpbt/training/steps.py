@@ -46,7 +46,7 @@ class AfterPrologue(NamedTuple):
 
 
 def finish_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
-    """Derive from the release of a prologue what is public in all rounds, and the first state.
+    """Derive what is public in all rounds, and the first state, from a prologue's release.
 
     `public.initial_score`, the score that every row starts from, is f32[], or f32[K] with several
     classes.
@@ -69,7 +69,7 @@ def finish_prologue(recipe: Recipe, prologue: Release) -> AfterPrologue:
 
 
 def zero_release_of_phase(recipe: Recipe, phase: Phase, *, has_small_sums: bool = True) -> Release:
-    """Zeros in place of the release of a phase, in the dtypes that post-processing reads.
+    """A release of zeros for a phase, in the dtypes that post-processing reads.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -128,7 +128,7 @@ def begin_round(
     """
     public = public._replace(round=round_index)
     if structure is None:
-        structure = phase_views.round_structure(recipe.learner, recipe.params, public)
+        structure = phase_views.public_structure_of_round(recipe.learner, recipe.params, public)
     return PhaseContext(public._replace(structure=structure), bound)
 
 
@@ -147,7 +147,7 @@ class LearnedRound(NamedTuple):
 def finish_round(
     recipe: Recipe, release: Release, public: Public, state: RoundState
 ) -> LearnedRound:
-    """The hypothesis of a round and the state after it, from what is public alone.
+    """Learn the hypothesis of a round, and the state after it, from what is public alone.
 
     Args:
         recipe: of the run, without an axis of settings.
@@ -178,7 +178,7 @@ def finish_round(
 def merge_and_scale_hypotheses(
     recipe: Recipe, public: Public, hypotheses: types.Hypotheses, slope: Array
 ) -> types.Hypotheses:
-    """The hypotheses of the model, merged and scaled from those of all rounds.
+    """Merge and scale the hypotheses of all rounds to those of the model.
 
     Args:
         recipe: of the run, without an axis of settings.

@@ -54,7 +54,7 @@ def keep_first_present_rows(present: Array, recipe: Recipe) -> Bool[Array, "N"]:
 
 
 def prepare_table(table: Table, recipe: Recipe) -> PreparedRows:
-    """Lay out a table for the learner, with at most `rows` present rows.
+    """Lay out a table for the learner of a recipe, and mask rows beyond the recipe's `rows`.
 
     Raises:
         ValueError: as `check_table_and_recipe`; and if the hypotheses leave weights of rows out.

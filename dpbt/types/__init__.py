@@ -1,10 +1,12 @@
 """The types of the library: bundles of arrays and tuples of pure functions.
 
-Every docstring uses these letters for axes:
+Docstrings use these letters for axes, and say so where a letter stands for something else:
 
 - N rows of a table (its public capacity)
 - F features: columns of a table
 - S public splits; A public attributes
+- C bins of an attribute
+- K classes of a label, where there are more than two
 - D depth of a tree; L = 2^D leaves
 - T rounds of boosting (trees)
 - G settings of a sweep

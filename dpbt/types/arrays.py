@@ -16,16 +16,16 @@ Release = dict[Site, Array]
 
 
 def compilation_signature(tree: Any) -> tuple[Any, ...]:
-    """The structure of a pytree, and the shape and dtype of each of its arrays; hashable.
+    """The structure of a pytree, and the shape and dtype of each of its arrays.
 
-    It is all that a compiled program depends on in a pytree of numbers.
+    The result is hashable. It is all that a compiled program depends on in a pytree of numbers.
     """
     arrays = map(np.asarray, jax.tree.leaves(tree))
     return jax.tree.structure(tree), *((array.shape, str(array.dtype)) for array in arrays)
 
 
 def describe_dtype_and_rank(array: AnyArray) -> str:
-    """The text of an array's dtype and rank for errors, such as "float32 of rank 2".
+    """Describe an array's dtype and rank for errors, such as "float32 of rank 2".
 
     The text shows neither the lengths of axes nor those of texts, because both may be private.
     """

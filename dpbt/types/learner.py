@@ -21,7 +21,9 @@ from dpbt.types.phases import (
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Partition:
-    """How public structure assigns each row to a leaf, before the program of a round reads it.
+    """How public structure assigns each row to a leaf.
+
+    It does so before the program of a round reads the row.
 
     Attributes:
         structure: (params, public) -> the public structure of a round, such as the splits of its
@@ -41,7 +43,9 @@ class Partition:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Assumptions:
-    """What the sensitivities of a learner's draws assume; recipes that break it are refused.
+    """What the sensitivities of a learner's draws assume.
+
+    Recipes that break it are refused.
 
     Attributes:
         relation: the neighbouring relation that the sensitivities hold under; None if they hold
@@ -131,19 +135,28 @@ class WeakLearner(HoldsFunctions):
         identity_of_config(self.config)
 
     def __hash__(self) -> int:
-        """A hash of name, round and kind; equal learners have one hash."""
+        """A hash of the learner by its name, round and kind.
+
+        Equal learners have one hash.
+        """
         return hash((self.name, self.round, self.kind))
 
     @property
     def training(self) -> Training:
-        """The functions of its kind by which a run trains: prepare, predict, bound and scale."""
+        """The functions of its kind of hypothesis by which a run trains.
+
+        They prepare, predict, bound and scale.
+        """
         training = self.kind.training
         assert training is not None  # the constructor refuses such a kind
         return training
 
     @property
     def identity(self) -> str:
-        """The text of its name and its config, which enters the keys of its noise."""
+        """The text of the learner's name and config.
+
+        It enters the keys of its noise.
+        """
         config_text = identity_of_config(self.config)
         return f"{self.name}({config_text})" if config_text else self.name
 
@@ -155,7 +168,9 @@ class WeakLearner(HoldsFunctions):
 
 
 def identity_of_config(config: Hashable) -> str:
-    """The text that identifies a config: its property `identity` if it has one, else its `repr`.
+    """The text that identifies a config.
+
+    It is the config's property `identity` if it has one, else its `repr`.
 
     Raises:
         ValueError: for a config whose `repr` shows a memory address, as that of a function does.

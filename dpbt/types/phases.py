@@ -42,7 +42,10 @@ class Params(Protocol):
 
     @property
     def noise(self) -> Mapping[Site, Numbers]:
-        """Site -> f32[...], the multiplier of the sensitivity of its draw."""
+        """The noise multipliers by site: site -> f32[...].
+
+        Each multiplies the sensitivity of its draw.
+        """
         ...
 
     def _replace(self, **changes: Any) -> Self: ...
@@ -53,29 +56,36 @@ LearnerParams = Any
 
 
 class PreparedRows(Protocol):
-    """The rows of a table, or of a block of it, laid out by `Training.prepare`; a NamedTuple.
+    """The rows of a table, laid out as a learner reads them.
 
-    A run reads and replaces the fields below. If rows have weights, there is also a field `weight`,
-    f32[N] or None, as in `Table`. If the learner has a `Partition`, there is also a field `leaf`,
-    which a run fills for each round. All other fields are for the learner, whose functions get its
-    own class and annotate it as `LearnerRows`.
+    They are a NamedTuple. They may be those of a block of the table, and `Training.prepare` lays
+    them out. A run reads and replaces the fields below. If rows have weights, there is also a field
+    `weight`, f32[N] or None, as in `Table`. If the learner has a `Partition`, there is also a field
+    `leaf`, which a run fills for each round. All other fields are for the learner, whose functions
+    get its own class and annotate it as `LearnerRows`.
     """
 
     @property
     def target(self) -> Array:
-        """[N], as `Table.target`."""
+        """[N]: the targets of the rows.
+
+        They are as in `Table.target`.
+        """
         ...
 
     @property
     def present(self) -> Array:
-        """bool[N], as `Table.present`."""
+        """bool[N]: which of the rows are present.
+
+        It is as in `Table.present`.
+        """
         ...
 
     def _replace(self, **changes: Any) -> Self: ...
 
 
 LearnerRows = Any
-"""The `PreparedRows` rows of one learner, with all the fields of its own class."""
+"""The `PreparedRows` of one learner, with all the fields of its own class."""
 
 
 class Public(NamedTuple):
@@ -130,7 +140,9 @@ class Noise(NamedTuple):
 
 
 class View(NamedTuple):
-    """The inputs of a program: rows and weights are private, params and public are not.
+    """The inputs of a program: rows, weights, params and public information.
+
+    Rows and weights are private, and params and public are not.
 
     Attributes:
         rows: prepared rows.
@@ -147,8 +159,9 @@ class View(NamedTuple):
 
 
 class StageInputs(NamedTuple):
-    """The inputs of the sums of one stage (`program_interpreters.sum_rows_of_stage`), besides a
-    `View` of some rows.
+    """The inputs of the sums of one stage, besides a `View` of some rows.
+
+    `program_interpreters.sum_rows_of_stage` computes these sums.
 
     Attributes:
         outputs: site -> the output of the program's public draws and of its earlier stages.
@@ -208,7 +221,9 @@ class Prologue(Phase):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Round(Phase):
-    """The phase that runs in every round. Its program reads the weights of the weight update.
+    """The phase that runs in every round.
+
+    Its program reads the weights of the weight update.
 
     Attributes:
         hypothesis: (release, params, public) -> a hypothesis, such as a `Tree`. It is
@@ -221,7 +236,9 @@ class Round(Phase):
 
 
 class ScoreLine(NamedTuple):
-    """The line that maps a score after the last round to intercept + slope (score - initial score).
+    """The line by which an epilogue maps scores.
+
+    A score after the last round becomes intercept + slope (score - initial score).
 
     Attributes:
         slope: f32[].
@@ -234,7 +251,7 @@ class ScoreLine(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Epilogue(Phase):
-    """The phase after the last round. It maps all scores by one line.
+    """The phase after the last round, which maps all scores by one line.
 
     In place of weights its program reads the scores of the rows, f32[N] or f32[K, N]. Given the
     earlier releases, the score of a row is a function of that row alone.

@@ -37,7 +37,8 @@ class Recipe(HoldsFunctions):
     Attributes:
         rows: f32[], m: the public bound on the number of rows (add/remove), or their number
             (replace-one).
-        delta: f32[], the delta of the guarantee; 0 for a pure one.
+        delta: the delta of the guarantee; 0 for a pure one. It is f64[] as `dpbt.recipes` makes it,
+            so that the ledger shows what was asked for.
         relation: the neighbouring relation of the guarantee.
         max_rows_per_user: the most rows that one person has. The guarantee is for all rows of a
             person together.
@@ -84,7 +85,10 @@ class Recipe(HoldsFunctions):
     _alternative = "the arguments that made it"
 
     def __repr__(self) -> str:
-        """Its name and options, its rounds and rows, without the other numbers."""
+        """The text of its name and options, its rounds and rows.
+
+        It leaves out the other numbers.
+        """
         axes = np.broadcast_shapes(*map(np.shape, (self.rows, self.rounds)))
         many = f"{math.prod(axes)} settings, " if axes else f"{self.rounds} rounds, "
         about = f"{self.name}, {self.options_text}: {many}rows = {self.rows}, {self.relation.value}"
@@ -102,7 +106,7 @@ class Recipe(HoldsFunctions):
 
     @property
     def _identity(self) -> tuple[Any, ...]:
-        """The static fields, and the shapes and values of numbers, which equal recipes share."""
+        """What equal recipes share: static fields, and the shapes and values of numbers."""
         leaves, static = jax.tree.flatten(self)
         return static, tuple(map(_hashable_leaf, leaves))
 
@@ -113,7 +117,7 @@ class Recipe(HoldsFunctions):
         self._check_rounds()
 
     def _check_relation(self) -> None:
-        """Refuse a learner whose sensitivities hold under another relation only."""
+        """Refuse a learner whose sensitivities do not hold under the recipe's relation."""
         relation = self.learner.assumptions.relation
         if relation not in (None, self.relation):
             raise ValueError(
@@ -168,12 +172,15 @@ class Recipe(HoldsFunctions):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings; empty for one setting."""
+        """The lengths of the axes of settings.
+
+        There is none for one setting.
+        """
         return np.shape(self.rows)
 
     @property
     def component_identities(self) -> list[str]:
-        """The identities of its learner, weight update, prologue and epilogue, as text."""
+        """The texts that identify its learner, weight update, prologue and epilogue."""
         once = (self.learner.prologue, self.learner.epilogue)
         return [
             self.learner.identity,
@@ -183,13 +190,16 @@ class Recipe(HoldsFunctions):
 
     @property
     def has_independent_rounds(self) -> bool:
-        """Whether no round reads the releases of other rounds, so that one pass can make many."""
+        """Whether no round reads the releases of other rounds.
+
+        Then one pass can make many of them.
+        """
         learner = self.learner
         alone = learner.epilogue is None and learner.optimizer is None
         return alone and not self.weight_update.reads_scores
 
     def with_user_limit_of(self, table: Any) -> "Recipe":
-        """The recipe with `limits_users` set for a fit of this table.
+        """Copy the recipe with `limits_users` set for a fit of this table.
 
         Args:
             table: a table, or a table in blocks. It limits the rows of its users if it has
@@ -201,7 +211,10 @@ class Recipe(HoldsFunctions):
         return dataclasses.replace(self, limits_users=limits_users)
 
     def public(self, prologue: Release | None = None) -> Public:
-        """The public information of every round, with a cap of 1 and the prologue's release."""
+        """The public information of every round, given the release of the prologue.
+
+        Its cap is 1.
+        """
         return Public(
             max_rows=self.rows,
             cap=np.float32(1),
@@ -212,7 +225,7 @@ class Recipe(HoldsFunctions):
 
 @dataclasses.dataclass(frozen=True, kw_only=True, eq=False)
 class MultiProgramRecipe(HoldsFunctions):
-    """Settings of one algorithm that run several programs, as one recipe.
+    """A recipe of several settings of one algorithm that run different programs.
 
     A recipe such as `auto` chooses static parts, like the depth of its trees, by numbers such as
     epsilon. `jax.vmap(dpbt.boost)` maps over such settings as over those of a `Recipe`. Every
@@ -235,7 +248,10 @@ class MultiProgramRecipe(HoldsFunctions):
     _alternative = "the arguments that made it"
 
     def __repr__(self) -> str:
-        """Its settings and its programs by their names and options, without the other numbers."""
+        """The text of its settings, and of the names and options of its programs.
+
+        It leaves out the other numbers.
+        """
         names = "; ".join(f"{program.name}, {program.options_text}" for program in self.programs)
         about = f"{math.prod(self.shape)} settings of {len(self.programs)} programs: {names}"
         return f"MultiProgramRecipe({about}; see recipes.setting)"
@@ -252,12 +268,15 @@ class MultiProgramRecipe(HoldsFunctions):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings; empty for one setting."""
+        """The lengths of the axes of settings.
+
+        There is none for one setting.
+        """
         return np.shape(self.program)
 
     @property
     def _identity(self) -> tuple[Any, ...]:
-        """The programs and the program of each setting, which equal recipes share."""
+        """What equal recipes share: the programs, and the program of each setting."""
         return self.programs, _hashable_leaf(self.program)
 
 
@@ -265,17 +284,19 @@ jax.tree_util.register_dataclass(MultiProgramRecipe, ["programs", "program"], []
 
 
 def recipe_compilation_signature(recipe: Recipe) -> tuple[Any, ...]:
-    """Hashable: what a program depends on in a recipe of one setting, but for its room for rounds.
+    """What a compiled program depends on in a recipe of one setting.
 
-    Recipes of equal structures can be stacked (`stack_recipes`), and one program then runs them.
+    The result is hashable, and leaves out the room for rounds. Recipes of equal structures can be
+    stacked (`stack_recipes`), and one program then runs them.
     """
     return compilation_signature(dataclasses.replace(recipe, max_rounds=2**31 - 1))
 
 
 def stack_recipes(recipes: Sequence[Recipe]) -> Recipe:
-    """Stack recipes of one setting each into one recipe, with a leading axis of settings.
+    """Stack recipes of one setting each into one recipe.
 
-    Their structures must be equal (`recipe_compilation_signature`).
+    It has a leading axis of settings. Their structures must be equal
+    (`recipe_compilation_signature`).
 
     The result has the largest `max_rounds` of them. A run releases the same for any.
     """

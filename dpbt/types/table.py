@@ -12,7 +12,10 @@ from dpbt.types.arrays import Array
 
 @jax.tree_util.register_static
 class RowsPerUser(int):
-    """The largest number of rows of one user in a table. It is static in traced programs."""
+    """The largest number of rows of one user in a table.
+
+    It is static in traced programs.
+    """
 
 
 jax.tree_util.register_static(DeclaredDomain)
@@ -21,7 +24,9 @@ jax.tree_util.register_static(DeclaredDomain)
 @jax.tree_util.register_static
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TableForm:
-    """What is public and static about a table; a transcript records it of the table it is from.
+    """What is public and static about a table, such as its splits.
+
+    A transcript records it of the table it is from.
 
     Attributes:
         features: F, the number of columns of its bins, or of its exact numbers.
@@ -39,7 +44,10 @@ class TableForm:
 
     @classmethod
     def of_table(cls, table: "Table") -> "TableForm":
-        """The public form of a table, which may be traced."""
+        """Read the public form of a table.
+
+        The table may be traced.
+        """
         splits = table.splits
         return cls(
             features=np.shape(table.bins)[-1],
@@ -67,7 +75,7 @@ class Table(NamedTuple):
         declared: u32[2]: a public fingerprint of the declared classes or range
             (`kinds.target_fingerprint`), which must be the recipe's. None if undeclared.
         rows_per_user: the largest number of rows present of one user, where ids identified the
-            users; the recipe's `max_rows_per_user` must be the same. None for rows without ids.
+            users; the recipe's `max_rows_per_user` must be at least this. None without ids.
         domain: the public domain that encoded the rows. `fit`, `boost` and prediction compare it
             with that of the recipe or of the model. It is static in traced programs, so JAX traces
             a program of your own again for another domain; tables with `domain=None` share one

@@ -24,5 +24,5 @@ class Transcript(NamedTuple):
 
     @property
     def releases(self) -> dict[str, Release]:
-        """Name of a phase -> its release."""
+        """The releases of the run by the name of their phase."""
         return {"prologue": self.prologue, "rounds": self.rounds, "epilogue": self.epilogue}

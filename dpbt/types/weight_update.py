@@ -29,7 +29,9 @@ class WeightsAndCap(NamedTuple):
 
 
 class ProperLoss(NamedTuple):
-    """A symmetric proper loss with Bayes risk L, L(0) = L(1) = 0 and L(1/2) = 1.
+    """A symmetric proper loss: its Bayes risk, link and inverse link.
+
+    The Bayes risk L has L(0) = L(1) = 0 and L(1/2) = 1.
 
     Attributes:
         name: its name in tables.
@@ -95,13 +97,19 @@ _library_identities: weakref.WeakKeyDictionary[Callable[..., WeightsAndCap], str
 
 
 def mark_as_library_weight_update(update: WeightUpdate) -> WeightUpdate:
-    """Mark a weight update as one of the library, under its identity, and return it."""
+    """Mark a weight update as one of the library, and return it.
+
+    The mark is under its identity.
+    """
     _library_identities[update.weigh] = update.identity
     return update
 
 
 def is_library_weight_update(update: WeightUpdate) -> bool:
-    """Whether a weight update was marked as one of the library, under the identity that it has."""
+    """Whether a weight update is marked as one of the library.
+
+    The mark must be under the identity that it has.
+    """
     try:
         return _library_identities.get(update.weigh) == update.identity
     except TypeError:  # an author's callable that has no hash or no weak reference

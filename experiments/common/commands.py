@@ -22,10 +22,10 @@ class Parser(parsing.Parser):
         super().__init__(**{"epilog": NOTE, **options})
 
 
-positive = parsing.number_type("greater than 0", lambda number: number > 0)
+positive = parsing.bounded_number_type("greater than 0", lambda number: number > 0)
 """The type of an argument that is a number above 0, which may be infinite."""
 
-at_least_one = parsing.number_type("at least 1", lambda number: 1 <= number < math.inf)
+at_least_one = parsing.bounded_number_type("at least 1", lambda number: 1 <= number < math.inf)
 """The type of an argument that is a finite number of at least 1."""
 
 

@@ -99,7 +99,7 @@ def margins(model: Model, rows: Array | Table, target: AnyArray) -> np.ndarray:
     scores, labels = np.asarray(decision_function(model, rows)), np.asarray(target)
     if labels.shape != scores.shape:
         raise ValueError("target must have an entry for each row, and has another shape")
-    return scores * np.where(labels, 1, -1) / len(model.host_hypotheses()[0])
+    return scores * np.where(labels, 1, -1) / len(model.host_hypotheses_of_run_rounds()[0])
 
 
 class Histogram(NamedTuple):
@@ -184,7 +184,7 @@ def _host_trees(model: Model) -> Tree:
     """The splits i32[T, 2^D - 1] and leaves f32[T, 2^D] of a model of trees."""
     if checked_model(model).about.kind.name != "trees":
         raise ValueError(f"this diagnostic is of trees, and {model.about.name} has none")
-    return model.host_hypotheses()
+    return model.host_hypotheses_of_run_rounds()
 
 
 @functools.partial(jax.jit, static_argnums=2)

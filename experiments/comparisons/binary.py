@@ -18,9 +18,14 @@ import numpy as np
 import dpbt
 from dpbt import recipes, tuning
 from dpbt.models.file import probabilities_of_scores, public_facts_of_recipe
-from dpbt.models.measures import log_loss_of_two
+from dpbt.models.measures import log_loss_of_two_classes
 from dpbt.privacy import keys
-from dpbt.recipes.auto_rule import AutoNumbers, ColumnCounts, choose_numbers, count_columns
+from dpbt.recipes.auto_rule import (
+    AutoHyperparameters,
+    ColumnCounts,
+    choose_hyperparameters,
+    count_columns,
+)
 from dpbt.types import ADD_REMOVE, Recipe
 from experiments.common import peers
 from experiments.common.training import boosted_scores
@@ -111,7 +116,7 @@ def _auto(trial: Trial) -> Recipe:
     )
 
 
-def oblivious_boost_arguments(numbers: AutoNumbers) -> dict[str, Any]:
+def oblivious_boost_arguments(numbers: AutoHyperparameters) -> dict[str, Any]:
     """The arguments of `oblivious_boost` that the rule of `auto` sets, by name."""
     return {
         "rounds": numbers.rounds,
@@ -125,7 +130,7 @@ def oblivious_boost_arguments(numbers: AutoNumbers) -> dict[str, Any]:
 def _auto_as_of_fine_columns(trial: Trial) -> Recipe:
     """`auto` as it is for tables whose columns are all fine, on any table."""
     domain = trial.study.data.domain
-    numbers = choose_numbers(
+    numbers = choose_hyperparameters(
         epsilon=trial.epsilon,
         rows=trial.study.rows,
         columns=ColumnCounts(num_columns=len(domain), num_fine=len(domain)),
@@ -240,7 +245,7 @@ def _scaled_auto(
 
     The step also falls with the root of the multiple of rounds, as that of `auto` does.
     """
-    auto_numbers = choose_numbers(
+    auto_numbers = choose_hyperparameters(
         epsilon=epsilon,
         rows=rows,
         columns=count_columns(options["domain"]),
@@ -294,7 +299,7 @@ def _predict_best_in_hindsight(trial: Trial) -> Predictions:
 
     def test_loss(predictions: Predictions) -> float:
         assert predictions.probability is not None
-        return log_loss_of_two(target, predictions.probability)
+        return log_loss_of_two_classes(target, predictions.probability)
 
     fits = (_predict_boosted(trial, recipe, max_rounds) for recipe in candidates)
     return min(fits, key=test_loss)

@@ -60,7 +60,10 @@ class AdditiveConfig:
 
     @property
     def num_groups_per_row(self) -> int:
-        """Q (F + P): how many groups of bins or cells each row is in."""
+        """The number of groups of bins or cells that each row is in: Q (F + P).
+
+        Each of Q resolutions groups the bins of F columns and the cells of P pairs.
+        """
         return len(self.resolutions) * (len(self.bins.attributes) + len(self.pairs))
 
     def num_groups_of_columns(self, max_groups: Sequence[int]) -> Int64[np.ndarray, "Q F"]:
@@ -85,7 +88,7 @@ class AdditiveConfig:
 
     @property
     def bin_and_cell_mask(self) -> Bool[np.ndarray, "_ C"]:
-        """bool[F + P, C]: which bins each column has, and which cells each pair has."""
+        """bool[F + P, C]: which of C places are bins of each column, or cells of each pair."""
         num_bins = [attribute.n_bins for attribute in self.bins.attributes]
         num_bins += self.pair_grid_shapes.prod(axis=1).tolist()
         return np.arange(max(num_bins)) < np.array(num_bins)[:, None]

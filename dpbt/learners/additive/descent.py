@@ -16,10 +16,10 @@ from dpbt.types import Array
 
 
 def noise_growth_by_momentum(num_rounds: int, momentum: float) -> float:
-    """The factor from the noise of one round to that of the sum of all rounds, with momentum.
+    """The factor by which the noise of all rounds together exceeds that of one, with momentum.
 
-    The root of the sum of squares, over rounds, of what is added in the end for each unit of the
-    round's sums: noise of the rounds is independent.
+    It is the root of the sum of squares, over rounds, of what is added in the end for each unit of
+    the round's sums: noise of the rounds is independent.
     """
     taper = np.clip(2 - 2 * np.arange(num_rounds) / num_rounds, 0, 1)
     total = np.zeros(num_rounds)
@@ -56,7 +56,9 @@ class DescentState(NamedTuple):
 
 
 class NesterovDescent(NamedTuple):
-    """Nesterov's momentum, a step that falls to 0 over the second half, and monotone curves.
+    """A gradient transformation with Nesterov's momentum, a falling step and monotone curves.
+
+    The step falls to 0 over the second half of the rounds.
 
     It has the two functions of an `optax.GradientTransformation`, and without a direction it is
     optax.chain(optax.trace(momentum, nesterov=True), optax.scale_by_schedule(...)), with products
@@ -79,6 +81,8 @@ class NesterovDescent(NamedTuple):
         self, step: ShapeFunctions, state: DescentState, params: Any = None
     ) -> tuple[ShapeFunctions, DescentState]:
         """Apply momentum, the decaying step and monotonicity to the step of a round.
+
+        It returns what the curves change by, and the state after the round.
 
         Args:
             step: what the sums of the round say of each bin.
@@ -110,7 +114,9 @@ class NesterovDescent(NamedTuple):
 
 
 def nearest_monotone_curves(score: Array, bins: BinsConfig) -> Float32[Array, "F C"]:
-    """f32[F, C]: project the curves of monotone columns to the nearest, in squared error.
+    """f32[F, C]: project the curves of monotone columns to the nearest monotone ones.
+
+    The nearest is that of the least squared error. Other columns keep their curves.
 
     The bins of a column in order are one chain, and the value at a bin of the nearest increasing
     curve is the largest over its beginnings of the smallest mean over its ends.

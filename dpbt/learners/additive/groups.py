@@ -28,9 +28,9 @@ from dpbt.types import Array, Public
 def _group_index_of_bins(
     config: AdditiveConfig, params: AdditiveParams, public: Public, max_groups: Sequence[int]
 ) -> Int32[Array, "Q F C"]:
-    """i32[Q, F, C]: the group of each bin, for each of Q maximum numbers of groups of a column.
+    """i32[Q, F, C]: the group of each bin of each column, at each of Q maximum numbers of groups.
 
-    They are joined at the quantiles of the shares that thresholds follow, so a group is a run of
+    Bins are joined at the quantiles of the shares that thresholds follow, so a group is a run of
     bins.
     """
     bins = config.bins
@@ -48,7 +48,7 @@ def _group_index_of_bins(
 def cell_index_terms_by_bin(
     config: AdditiveConfig, params: AdditiveParams, public: Public
 ) -> UInt8[Array, "P 2 MAX_BINS"]:
-    """u8[P, 2, MAX_BINS]: what each bin of both columns adds to the index of a pair's cell.
+    """u8[P, 2, MAX_BINS]: what each bin of a pair's columns adds to the index of the pair's cell.
 
     A bin that a column does not have counts as its last one.
     """
@@ -63,7 +63,7 @@ def cell_index_terms_by_bin(
 
 
 class SumIndexByBin(NamedTuple):
-    """Where the sums of groups are in the vector of a round.
+    """The place of each bin's group in the vector of a round's sums.
 
     Attributes:
         sum_index_of_bin: i32[Q, F + P, C], the place of each bin's group; `num_sums` for no bin.
@@ -77,7 +77,7 @@ class SumIndexByBin(NamedTuple):
 def sum_index_of_bins(
     config: AdditiveConfig, params: AdditiveParams, public: Public
 ) -> SumIndexByBin:
-    """The index, in the vector of all sums of a round, of the sum that each bin is part of.
+    """Number all sums of a round, and say which sum each bin, or cell of a pair, is part of.
 
     The cells of a pair are joined evenly at coarser resolutions.
     """
@@ -106,7 +106,7 @@ def sum_index_of_bins(
 
 @dataclasses.dataclass(frozen=True)
 class SumByGroup:
-    """From the sums of bins to the sums of their groups.
+    """A function that adds up the sums of bins to the sums of their groups.
 
     Attributes:
         num_sums: how many sums there are.

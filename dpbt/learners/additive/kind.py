@@ -37,7 +37,10 @@ def _multiply_shapes_by_slope(shapes: ShapeFunctions, slope: Array) -> ShapeFunc
 
 
 def _sum_curves_of_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
-    """Sum up the curves of all rounds to one hypothesis, with the noise of the sum."""
+    """Sum up the curves of all rounds to one hypothesis, with the noise of the sum.
+
+    The sum has no axis of rounds.
+    """
     noise = jnp.sqrt(sum_in_order(round_separately(sum_in_order(shapes.noise) ** 2)))
     return ShapeFunctions(
         sum_in_order(shapes.score)[None], noise[None], shapes.pairs[:1], shapes.parts[:1]
@@ -47,7 +50,7 @@ def _sum_curves_of_rounds(shapes: ShapeFunctions, *_: object) -> ShapeFunctions:
 def _merge_column_trees_into_curves(
     config: ObliviousConfig, trees: ObliviousTree, params: ObliviousParams, public: Public
 ) -> ShapeFunctions:
-    """Sum up trees of one attribute each to curves of bins, and estimate the noise in them.
+    """Merge trees of one attribute each into curves of bins, with an estimate of their noise.
 
     The last bin is one that a column does not have, as trees read it.
     """
@@ -74,7 +77,7 @@ def _merge_column_trees_into_curves(
 
 
 def kind_of_curves_of_all_columns(bins: BinsConfig) -> HypothesisKind:
-    """The kind of hypotheses that add to the curves of all columns in every round."""
+    """The kind of hypotheses of rounds that change the curves of all columns at once."""
     return SHAPES.with_training(
         example_table=functools.partial(one_absent_row_table, bins),
         check_table=functools.partial(check_table_matches_attributes, bins.attributes),
@@ -87,7 +90,7 @@ def kind_of_curves_of_all_columns(bins: BinsConfig) -> HypothesisKind:
 
 
 def kind_of_curves_merged_from_column_trees(config: ObliviousConfig) -> HypothesisKind:
-    """The kind of curves that are trained as trees of one column and merged at the end."""
+    """The kind of curves that are trained as trees of one column each and merged at the end."""
     trees = kind_of_oblivious_trees(config).training
     assert trees is not None  # as `kind_of_oblivious_trees` says
     training = dataclasses.replace(

@@ -91,9 +91,9 @@ def draw_residual_sums_by_bin_group(
     *,
     config: AdditiveConfig,
 ) -> None:
-    """Draw the sum of residuals of each bin group, one vector of exact integers in grid units.
+    """Draw the noisy sums of residuals of all bin groups, as one vector.
 
-    The residual of two classes is y w.
+    The sums are exact integers in grid units before the noise. The residual of two classes is y w.
     """
     bins_config = config.bins
     num_cells = config.bin_and_cell_mask.shape[1]
@@ -122,7 +122,7 @@ def draw_residual_sums_by_bin_group(
     )
 
 
-def shape_changes_of_release(
+def shape_changes_before_momentum(
     config: AdditiveConfig, release: Release, params: AdditiveParams, public: Public
 ) -> ShapeFunctions:
     """Turn a round's noisy sums into a change of each bin's score, before momentum.
@@ -208,7 +208,7 @@ def additive(config: AdditiveConfig) -> types.WeakLearner:
         name="additive",
         config=config,
         program=functools.partial(draw_residual_sums_by_bin_group, config=config),
-        hypothesis=functools.partial(shape_changes_of_release, config),
+        hypothesis=functools.partial(shape_changes_before_momentum, config),
         kind=kind_of_curves_of_all_columns(bins),
         response=bins.response,
         relation=bins.relation,

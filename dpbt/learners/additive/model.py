@@ -127,7 +127,10 @@ class ShapesByColumn(NamedTuple):
 
 
 def shape_functions_by_column(shapes: ShapeFunctions, domain: Mapping[str, Any]) -> ShapesByColumn:
-    """Curves and pair tables summed over rounds, by names of columns, and their noise."""
+    """Curves and pair tables of a model by the names of their columns, and their noise.
+
+    They are summed over rounds.
+    """
     score, noise = (np.asarray(array, np.float64) for array in shapes[:2])
     score, names, bins = score.sum(axis=0), [*domain], [each.n_bins for each in domain.values()]
     functions: dict[tuple[str, ...], np.ndarray] = {}
@@ -145,7 +148,9 @@ def describe_shapes(
     target: Any,
     classes: Sequence | None,
 ) -> str:
-    """A text of what each column's bins add to the score, from the column that adds most.
+    """A text of what each bin of each column and pair adds to the score.
+
+    The column or pair that adds most is first.
 
     A pair has a line of the second column for bins of the first one.
     """
@@ -185,7 +190,10 @@ def describe_shapes(
 
 
 def _digits_of_values(by_name: Mapping[tuple[str, ...], np.ndarray], noise: float) -> int:
-    """How many decimals show two digits of the noise, or without noise three of the values."""
+    """The number of decimals with which the values of curves are shown.
+
+    They show two digits of the noise, or without noise three of the values.
+    """
     unit = noise or max(float(np.ptp(values)) for values in by_name.values()) / 10 or 1.0
     return min(max(1 - math.floor(math.log10(unit)), 0), 9)
 
@@ -222,7 +230,10 @@ class _ValueLayout(NamedTuple):
 
 
 def _value_text_of_bin_runs(column: Any, curve: np.ndarray, digits: int) -> list[str]:
-    """Texts "bins: value" of runs of bins that add the same; unordered bins by falling value.
+    """Texts "bins: value" of one curve, where bins that add the same share a text.
+
+    Bins in order have a text for each run of equal values; unordered bins are sorted by falling
+    value.
 
     Spaces in a text are NUL, so that lines do not break there.
     """
@@ -246,7 +257,7 @@ def add_shapes_to_graph(graph: Graph, shapes: ShapeFunctions, rows: Value, *_: A
     place = graph.add_node("Min", rows.cast("INT64"), np.int64(bins - 1))
     if len(pairs):
         parts = shapes.parts[0].reshape(-1, MAX_BINS).astype(np.int64)
-        parts_of_rows = graph.look_up_bins(rows, pairs.reshape(-1), parts)
+        parts_of_rows = graph.look_up_entries_of_bins(rows, pairs.reshape(-1), parts)
         cells = graph.add_node(
             "Reshape", parts_of_rows, np.array([-1, len(pairs), 2], np.int64)
         ).sum(axis=2)

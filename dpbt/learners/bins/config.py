@@ -64,7 +64,10 @@ class BinsConfig:
 
     @property
     def bin_mask(self) -> Bool[np.ndarray, "F C"]:
-        """bool[F, C]: which of C bins each feature has; C is the largest number of bins."""
+        """bool[F, C]: which of C bins each feature has.
+
+        C is the largest number of bins of a feature.
+        """
         num_bins = np.array([[attribute.n_bins] for attribute in self.attributes])
         return np.arange(num_bins.max()) < num_bins
 
@@ -78,7 +81,7 @@ class BinsConfig:
         return self.identity_with_tree_settings("1, (1,)", smoothing=0.0)
 
     def identity_with_tree_settings(self, tree_text: str, *, smoothing: float) -> str:
-        """A text of all static settings and of a learner's tree settings, for noise keys.
+        """A text of all settings, with those of a tree learner, from which noise keys are derived.
 
         Args:
             tree_text: the depth of the trees, and how many attributes they ask.

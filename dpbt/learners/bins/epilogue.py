@@ -23,7 +23,7 @@ from dpbt.common.arithmetic import (
     portable_log,
     portable_sigmoid,
     round_separately,
-    softmax,
+    softmax_in_bits,
     sum_in_order,
 )
 from dpbt.common.devices import vary_like
@@ -101,8 +101,8 @@ class _LargestClassOfRows(NamedTuple):
 
 
 def _log_odds_and_correctness_of_largest_class(scores: Array, target: Array) -> _LargestClassOfRows:
-    """The log odds of each row's highest-scored class, and whether it is the row's class."""
-    shares = softmax(scores)
+    """The log odds of each row's highest-scored class, and whether it is the row's true class."""
+    shares = softmax_in_bits(scores)
     largest = jnp.argmax(scores, axis=0)
     is_largest = jnp.arange(scores.shape[0], dtype=jnp.int32)[:, None] == largest[None, :]
     odds = round_separately(
@@ -114,7 +114,9 @@ def _log_odds_and_correctness_of_largest_class(scores: Array, target: Array) -> 
 def fit_score_line(
     noisy_counts: Shaped[Array, "10 2"], noise_deviation: Float32[Numbers, ""], initial_score: Array
 ) -> ScoreLine:
-    """Fit a line through scores to noisy class counts, by a posterior mean over slopes and shifts.
+    """Fit a line that maps scores to true log odds, from noisy class counts by score interval.
+
+    The line is the posterior mean over slopes and shifts.
 
     This is post-processing. The intercept is in bits, as `initial_score`.
 
@@ -196,7 +198,7 @@ class _LinesThroughScores(NamedTuple):
 def _misfit_in_interval(
     lines: _LinesThroughScores, noisy_counts: Array, *, middle: Array, noise_variance: Array
 ) -> Float32[Array, "A B"]:
-    """f32[A, B]: how far the counts of one interval of scores are from what each line says.
+    """f32[A, B]: how far the counts of one score interval are from what each line of a grid says.
 
     Args:
         lines: the grid of lines.
@@ -224,7 +226,7 @@ def _misfit_in_interval(
 
 
 def score_line_epilogue(config: BinsConfig) -> types.Epilogue:
-    """Make the epilogue that draws class counts by score, and calibrates probabilities by a line.
+    """Make the epilogue that draws class counts by score, and fits a line that calibrates scores.
 
     It has one draw, "scores", of the sensitivity of one histogram.
 

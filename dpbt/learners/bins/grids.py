@@ -13,11 +13,14 @@ from dpbt.types import Array
 
 
 def sum_grid_in_fixed_order(grid: Float32[Array, "A B"]) -> Float32[Array, ""]:
-    """f32[]: the sum of a grid, added up in the same order in every program."""
+    """f32[]: the sum of all entries of a grid, rounded alike in every program.
+
+    They are added up in one fixed order.
+    """
     return sum_in_order(sum_in_order(grid))
 
 
 def normalized_likelihood_of_misfit(misfit: Float32[Array, "A B"]) -> Float32[Array, "A B"]:
-    """f32[A, B]: exp(-misfit / 2) of each hypothesis, normalized to a sum of 1 over the grid."""
+    """f32[A, B]: the likelihood exp(-misfit / 2) of each hypothesis of a grid, with a sum of 1."""
     likelihood = round_separately(portable_exp((jnp.min(misfit) - misfit) / 2))
     return multiply_by_reciprocal(likelihood, sum_grid_in_fixed_order(likelihood))

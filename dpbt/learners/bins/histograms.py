@@ -65,7 +65,9 @@ def sum_row_weights_by_bin_and_class(
 def draw_histogram_with_one_bin_per_row(
     config: BinsConfig, draw: Draw, counts: Array, *, site: str, theorem: str, releases: str
 ) -> None:
-    """Draw one noisy histogram, in whole rows. Each row must be in one bin of it.
+    """Draw one noisy histogram, in which each row is in one bin, in whole rows.
+
+    The caller makes sure that no row is in two bins: the sensitivity assumes it.
 
     Args:
         config: the static parts.
@@ -89,7 +91,7 @@ def draw_histogram_with_one_bin_per_row(
 def histogram_noise_deviation(
     config: BinsConfig, params: types.Params, site: str
 ) -> Float32[Array, ""]:
-    """f32[]: the standard deviation of the noise in a count of one histogram, in rows."""
+    """f32[]: the standard deviation of the noise in one count of a drawn histogram, in rows."""
     one_histogram = sensitivity.histograms_sensitivity(config.relation)
     return noise_deviation_at_site(
         config,

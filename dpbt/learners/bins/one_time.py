@@ -30,7 +30,7 @@ class OneTimePhases:
 
 
 def one_time_phases_with_fractions(config: BinsConfig, *, round_site: str) -> OneTimePhases:
-    """Make the prologue and the epilogue of a config, and share the budget among all sites.
+    """Make the prologue and the epilogue of a config, with each site's default share of the budget.
 
     Each site that is drawn once has `DEFAULT_ONE_TIME_FRACTION`, and the rounds have the rest.
     """
@@ -52,7 +52,7 @@ def one_time_phases_with_fractions(config: BinsConfig, *, round_site: str) -> On
 
 
 def _epilogue_of_response(config: BinsConfig) -> types.Epilogue:
-    """The epilogue that calibrates probabilities or, of a number, corrects its bias."""
+    """Make the epilogue that calibrates probabilities, or that corrects the bias of a number."""
     if config.response.is_number:
         return number_correction_epilogue(config)
     return score_line_epilogue(config)

@@ -40,7 +40,10 @@ from dpbt.types import BINARY, Array, Release
 def _draw_class_and_target_histograms(
     draw: Draw, rows: BinnedRows, weights: Array, *_: Any, config: BinsConfig
 ) -> None:
-    """Draw the noisy class histograms of all attributes, and the histogram of a target number."""
+    """Draw the noisy histograms of a prologue: by class for all attributes, and of a target number.
+
+    Each is drawn if the config asks for it.
+    """
     is_number = config.response.is_number
     if config.draws_histograms:
         counts = sum_row_weights_by_bin_and_class(config, rows.bins, rows.target, weights)
@@ -70,16 +73,16 @@ def _draw_class_and_target_histograms(
 def estimate_target_from_histogram(
     config: BinsConfig, release: Release, params: types.Params
 ) -> TargetEstimate:
-    """Estimate the centre, the spread and the rows of a target number from its noisy histogram."""
+    """Estimate the centre, spread and number of rows of a target from its noisy histogram."""
     return estimate_location_and_scale(
         release[TARGET_SITE], histogram_noise_deviation(config, params, TARGET_SITE)
     )
 
 
 def estimate_num_rows_by_class(config: BinsConfig, histogram: Array) -> Float32[Array, "K"]:
-    """f32[K]: estimate each class's number of rows: the median over attributes of their totals.
+    """f32[K]: estimate each class's number of rows from noisy class histograms of all attributes.
 
-    It is at least `MIN_ESTIMATED_ROWS`.
+    It is the median over attributes of their totals, and at least `MIN_ESTIMATED_ROWS`.
     """
     is_bin = jnp.asarray(config.bin_mask)[..., None]
     totals = jnp.sum(jnp.where(is_bin, histogram, 0), axis=1).astype(jnp.float32)
@@ -99,7 +102,10 @@ def _initial_score_of_release(config: BinsConfig, release: Release, params: type
 
 
 def _initial_score_of_number(config: BinsConfig, release: Release, params: types.Params) -> Array:
-    """f32[]: estimate where the scores of a number start: a centre, a quantile or a log mean."""
+    """f32[]: estimate the score that all rows of a number start from.
+
+    It is a centre, a quantile or the logarithm of a mean, by the objective.
+    """
     target = estimate_target_from_histogram(config, release, params)
     if config.response.objective == "squared":
         return target.center
@@ -115,7 +121,10 @@ def _initial_score_of_number(config: BinsConfig, release: Release, params: types
 
 
 def _initial_score_of_classes(config: BinsConfig, release: Release, params: types.Params) -> Array:
-    """f32[] or f32[K]: estimate where scores start, from the logarithms of the classes' rows."""
+    """f32[] or f32[K]: estimate the score of each class that all rows start from.
+
+    It follows from the logarithms of the classes' noisy rows.
+    """
     totals = estimate_num_rows_by_class(config, release[HISTOGRAM_SITE])
     mean_bins = float(config.bin_mask.sum(axis=1).mean())
     deviation_of_total = noise_deviation_at_site(
@@ -133,7 +142,7 @@ def _initial_score_of_classes(config: BinsConfig, release: Release, params: type
 
 
 def histogram_prologue(config: BinsConfig) -> types.Prologue:
-    """Make the prologue that draws class histograms, and the histogram of a target number."""
+    """Make the prologue that draws the class histograms, and the histogram of a target number."""
 
     def unit_of_number(release: Release, params: types.Params) -> Array:
         return estimate_target_from_histogram(config, release, params).spread

@@ -31,7 +31,7 @@ def sums_sensitivity_of_one_partition_in_grid_units(config: BinsConfig) -> Sensi
 
 
 def sum_residuals_by_segment(residuals: Array, segment_of_row: Array, num_segments: int) -> Array:
-    """i32[num_segments], or i32[K, num_segments]: sum up the residuals of each segment's rows.
+    """i32[num_segments], or i32[K, num_segments]: sum up the residuals of the rows of each segment.
 
     Under vmap, processors add up one lane after the other. XLA's own batched sum takes twice the
     time there.
@@ -56,10 +56,15 @@ def sum_residuals_by_segment(residuals: Array, segment_of_row: Array, num_segmen
 
 
 def max_sums_changed_by_row(config: BinsConfig, num_partitions: int) -> int:
-    """The largest number of sums over these partitions that one row changes between neighbours."""
-    max_norm = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
+    """The largest number of residual sums that one row changes between neighbouring tables.
+
+    Each of the partitions has the sums of its parts, of which a row is in one.
+    """
+    # Residuals of a row are whole, and their L1 norm, or their squared L2 norm, bounds how many of
+    # them are not 0.
+    max_nonzero_residuals = GRID if config.noise.price.uses_l1_sensitivity else GRID**2
     max_sums_of_row = (
-        min(config.response.num_classes, max_norm) if config.response.score_axes else 1
+        min(config.response.num_classes, max_nonzero_residuals) if config.response.score_axes else 1
     )
     return num_partitions * num_changed_rows(config.relation) * max_sums_of_row
 
@@ -76,7 +81,7 @@ def ledger_text_of_residual_sums(config: BinsConfig, scope_text: str) -> str:
 
 
 def signed_residuals_of_bounded_norm(config: BinsConfig, rows: BinnedRows, weights: Array) -> Array:
-    """Turn weights into signed residuals i32[N], or i32[K, N], whose norm in a row is at most GRID.
+    """i32[N], or i32[K, N]: turn weights into signed residuals whose norm in a row is at most GRID.
 
     The bound holds whatever the weights are. A row of several classes beyond it, which no weight
     update of the library gives, adds nothing.
@@ -118,7 +123,9 @@ class SignalAndNoise(NamedTuple):
 def remove_noise_common_to_classes(
     response: types.Response, sums: Array, noise_deviation: Array
 ) -> SignalAndNoise:
-    """Subtract from the noisy sums of several classes their mean, which is noise alone.
+    """Subtract from the noisy sums of several classes their mean, and state the noise that is left.
+
+    The sums of one score stay as they are.
 
     Residuals add up to 0 over several classes. So the mean over classes is noise alone, and without
     it the variance of the noise is (K - 1) / K of what it was.

@@ -37,7 +37,7 @@ class BinnedRows(NamedTuple):
 def lay_out_rows_by_feature(attributes: tuple[Attribute, ...], table: types.Table) -> BinnedRows:
     """Lay out the rows of a table feature by feature, for the features that the domain has.
 
-    A padded table may have more.
+    Further features, of a padded table, are left out.
 
     Raises:
         ValueError: for fewer features.
@@ -67,7 +67,7 @@ def one_absent_row_table(config: BinsConfig) -> types.Table:
 
 
 def check_table_matches_attributes(attributes: tuple[Attribute, ...], table: types.Table) -> None:
-    """Refuse a table without uint8 bins, or whose columns and bins are not those of the attributes.
+    """Refuse a table whose columns and bins are not those of the attributes, as uint8.
 
     Of the table the check reads the dtype and rank of the bins, the number of features, and the
     public splits.

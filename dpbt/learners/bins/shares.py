@@ -66,7 +66,9 @@ def estimate_bin_shares_and_num_rows(
 def estimate_bin_shares_of_noisy_histogram(
     config: BinsConfig, params: types.Params, noisy_histogram: Any
 ) -> Float32[Any, "F C"]:
-    """f32[F, C]: estimate the share of rows in each bin from a noisy i32[F, C, K] histogram.
+    """f32[F, C]: estimate the share of rows in each bin from noisy class histograms.
+
+    The histograms are i32[F, C, K].
 
     It works on arrays of NumPy or of JAX alike.
     """
@@ -88,7 +90,7 @@ def estimate_bin_shares_of_noisy_histogram(
 
 
 def mix_bin_shares_with_even_shares(config: BinsConfig, bin_shares: Array) -> Float32[Array, "F C"]:
-    """f32[F, C]: mix shares of rows in bins with even shares, as the cuts of columns need."""
+    """f32[F, C]: mix shares of rows in bins with even shares, by which columns are cut."""
     even_shares = config.bin_mask / config.bin_mask.sum(axis=1, keepdims=True)
     return round_separately((1 - _EVEN_SHARE) * bin_shares) + round_separately(
         _EVEN_SHARE * jnp.asarray(even_shares, jnp.float32)

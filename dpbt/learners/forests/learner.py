@@ -40,7 +40,7 @@ NEGATIVE_WEIGHT_RULES = ("zero", "uniform")
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RandomTreeConfig:
-    """The static parts of a group.
+    """The static configuration of a learner of groups of random trees.
 
     Attributes:
         depth: D, in 1..20.
@@ -73,7 +73,7 @@ class RandomTreeConfig:
 
 
 class PositionRows(NamedTuple):
-    """A table laid out for the loops.
+    """The rows of a table as positions in the ranges of attributes, as the rounds read them.
 
     Attributes:
         position: f32[N, A].
@@ -90,6 +90,8 @@ class PositionRows(NamedTuple):
 
 def attribute_positions_of_rows(table: types.Table) -> PositionRows:
     """Lay out the rows of a table as positions in the ranges of the attributes.
+
+    All splits of the table must be allowed.
 
     Raises:
         ValueError: if the table allows some of its splits only.
@@ -124,7 +126,10 @@ def sum_class_weights_by_leaf(
 def positive_shares_or_fallback(
     class_weights: Array, fallback: Array, negative_weight_rule: str
 ) -> Float32[Array, "..."]:
-    """f32[...]: theta = n+ / (n+ + n-) of noisy class weights [..., 2], or else a fallback.
+    """f32[...]: the share of the positive class by noisy class weights, or a given fallback.
+
+    The share is theta = n+ / (n+ + n-) of weights [..., 2]. The fallback replaces it where the
+    weights give none.
 
     There are two rules, and both are post-processing of a release. `fallback` is uniform in [0, 1].
 
@@ -155,7 +160,7 @@ TREE_GROUPS = model.TREE_GROUPS.with_training(
 def draw_structure_and_leaves(
     draw: Draw, table: PositionRows, weights: Array, *_: Any, config: RandomTreeConfig
 ) -> None:
-    """Draw tree structures without reading the rows, and then private leaves."""
+    """Draw the structures of a group of trees without reading rows, and then its noisy leaves."""
     num_rows, num_attributes = table.position.shape
     structure = _draw_structure_and_fallback_shares(config, draw, num_attributes)
     tree_of_row = _assign_rows_to_trees_at_random(config, draw, num_rows)
@@ -180,7 +185,10 @@ class _DrawnStructure(NamedTuple):
 def _draw_structure_and_fallback_shares(
     config: RandomTreeConfig, draw: Draw, num_attributes: int
 ) -> _DrawnStructure:
-    """Draw public splits, and public shares for the leaves whose class weights are not usable."""
+    """Draw the public splits of a group of trees, and a public fallback share for each leaf.
+
+    The fallback is for leaves whose noisy class weights are not usable.
+    """
     leaves, end = 2**config.depth, np.float32(1)
 
     def draw_uniform(site: str, num_places: int, end: Any, releases: str) -> Array:
@@ -205,7 +213,10 @@ def _draw_structure_and_fallback_shares(
 def _assign_rows_to_trees_at_random(
     config: RandomTreeConfig, draw: Draw, num_rows: int
 ) -> Int32[Array, "N"]:
-    """i32[N]: draw the tree that each row is given to, without reading it; zeros for one tree."""
+    """i32[N]: draw for each place of a row the tree of the group that it is given to.
+
+    No row is read. With one tree it is zeros.
+    """
     first_tree = jnp.zeros(num_rows, jnp.int32)
     if config.parts == 1:
         return first_tree
@@ -241,7 +252,7 @@ def _class_weights_by_tree_and_leaf(
 def _draw_leaf_class_weights_or_labels(
     config: RandomTreeConfig, draw: Draw, class_weights: Array
 ) -> None:
-    """Draw the noisy class weights of all leaves, or labels by the exponential mechanism."""
+    """Draw the noisy class weights of all leaves, or their labels by the exponential mechanism."""
     released_noun = "labels" if config.releases_labels else "class weights"
     where = "all leaves" if config.parts == 1 else "all leaves of all trees"
     proof = "dpbt theorem F2" if config.releases_labels else "dpbt theorem F1"
@@ -261,7 +272,9 @@ def _draw_leaf_class_weights_or_labels(
 
 
 def _leaf_draw_sensitivity(config: RandomTreeConfig) -> float:
-    """The sensitivity of the draw of all leaves: of their class weights, or of label scores.
+    """The sensitivity of the draw of all leaves together.
+
+    It is that of their class weights, or of the scores of their labels.
 
     A row that comes or goes moves a label's scores one way. The published exponent, leaf by leaf,
     allows for both ways.
@@ -276,7 +289,10 @@ def _leaf_draw_sensitivity(config: RandomTreeConfig) -> float:
 
 
 def tree_group_of_release(config: RandomTreeConfig, release: types.Release, *_: Any) -> TreeGroup:
-    """Build the trees of a group; leaves state noisy shares of the positive class, or labels."""
+    """Build the trees of a group from a release.
+
+    Leaves state noisy shares of the positive class, or labels.
+    """
     leaf, grown = release["leaf"], jnp.ones(config.parts, jnp.float32)
     if config.releases_labels:
         leaf_values = leaf.astype(jnp.float32)
@@ -287,7 +303,9 @@ def tree_group_of_release(config: RandomTreeConfig, release: types.Release, *_: 
 
 @functools.cache
 def random_tree(config: RandomTreeConfig) -> types.WeakLearner:
-    """Groups of `parts` trees with a structure drawn from public randomness and private leaves.
+    """A weak learner of groups of random trees, with public structures and private leaves.
+
+    A group has `parts` trees, whose structures are drawn from public randomness.
 
     Guarantee, under `relation`, for all leaves of all trees of the group together. With noise on
     class weights it is sensitivity / scale, with the L1 (or L2) sensitivity of

@@ -24,7 +24,9 @@ from dpbt.public_types import AnyArray, Splits
 
 
 class TreeGroup(NamedTuple):
-    """P complete trees of height D; a forest has more leading axes.
+    """A group of P complete trees of height D, whose leaves state shares of the positive class.
+
+    A forest has more leading axes.
 
     Attributes:
         attribute: i32[P, 2^D - 1], heap order: the children of node i are 2i+1 and 2i+2 (right).
@@ -66,7 +68,7 @@ def assign_leaves_by_position(
 
 
 def leaf_values_by_tree(group: TreeGroup, positions: Any) -> Float32[Any, "P N"]:
-    """f32[P, N]: the value theta of the leaf that each row reaches in each tree."""
+    """f32[P, N]: the positive share theta that each tree's leaf states for each row."""
     leaf = map_over_first_axis(
         lambda tree: assign_leaves_by_position(tree[0], tree[1], positions),
         (group.attribute, group.threshold),
@@ -99,7 +101,7 @@ def positive_shares_by_tree(
 def tree_group_without_padding(
     attribute: np.ndarray, threshold: np.ndarray, leaf: np.ndarray
 ) -> TreeGroup:
-    """A group of trees of these arrays, all of which count as grown."""
+    """Make a group of trees from arrays, all of which count as grown."""
     return TreeGroup(attribute, threshold, leaf, np.ones(leaf.shape[:-1], np.float32))
 
 
@@ -155,7 +157,10 @@ def _add_tree_groups_to_graph(
 def _iterate_leaf_boxes_of_voting_trees(
     groups: TreeGroup, splits: Splits, num_bins: int
 ) -> Iterator[LeafBoxes]:
-    """Yield the leaves of each tree as boxes of bins, with their votes: 1 for positive, else -1."""
+    """Yield the leaves of each tree as boxes of bins, with their votes.
+
+    A vote is 1 for positive, else -1.
+    """
     column, position = np.asarray(splits.attribute), np.asarray(splits.position)[:, :num_bins]
     arrays = (np.asarray(array).reshape(-1, array.shape[-1]) for array in groups[:3])
     grown = np.asarray(groups.grown).ravel()

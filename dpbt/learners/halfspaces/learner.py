@@ -32,7 +32,7 @@ PUBLISHED_L2 = 4
 
 
 class BallRows(NamedTuple):
-    """A table laid out for halfspaces.
+    """The rows of a table projected to the unit ball, as rounds of halfspaces read them.
 
     Attributes:
         columns: f32[d, N], rows in the unit ball.
@@ -62,7 +62,7 @@ class HalfspaceParams(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class HalfspaceConfig:
-    """The static parts of a noisy centre.
+    """The static configuration of a learner of noisy centres.
 
     Attributes:
         relation: the neighbouring relation of the ledger.
@@ -83,8 +83,8 @@ class HalfspaceConfig:
         return f"{under}, {self.calibration}, {self.normalized}, {self.features}"
 
 
-def check_table_allows_all_splits(table: Table) -> None:
-    """Refuse a table with invalid bins or splits, or one that forbids some of its splits.
+def check_splits_valid_and_all_allowed(table: Table) -> None:
+    """Refuse a table whose bins or splits are invalid, or that forbids some of its splits.
 
     Raises:
         ValueError: as `splits.check_bins_and_splits`, or if the table allows only some of its
@@ -96,7 +96,10 @@ def check_table_allows_all_splits(table: Table) -> None:
 
 
 def project_rows_of_table_to_ball(table: Table) -> BallRows:
-    """Project the rows of a table, as numbers or positions of bins, to the unit ball."""
+    """Project the rows of a table to the unit ball.
+
+    Rows are numbers as the table has them, or the positions of bins.
+    """
     rows = project_to_unit_ball(splits.attribute_positions(table))
     return BallRows(rows.T, table.target, table.present, table.weight)
 
@@ -106,9 +109,9 @@ def signed_row_sums_in_grid_steps(
     row_columns: Float32[Array, "d N"],
     grid_step: Float32[AnyArray, ""],
 ) -> Int32[Array, "d"]:
-    """i32[d]: the sum of signed weight times row, in units of 2^-14, in whole grid steps.
+    """i32[d]: the sum over rows of signed weight times row, in whole steps of a public grid.
 
-    It is rounded down. Rows are rounded towards 0 to these units.
+    Rows are rounded towards 0 to units of 2^-14, and the sum is rounded down.
 
     Args:
         signed_weights: i32[N], quantized weights times labels, in -GRID..GRID; N at most
@@ -126,7 +129,10 @@ def signed_row_sums_in_grid_steps(
 
 
 def euclidean_length(vector: Float32[Array, "d"]) -> Float32[Array, ""]:
-    """f32[]: the Euclidean length of a vector, summed in one order in every program."""
+    """f32[]: the Euclidean length of a vector, rounded alike in every program.
+
+    Squares are summed in one order.
+    """
     return jnp.sqrt(sum_in_order(round_separately(vector**2)))
 
 
@@ -134,7 +140,7 @@ HALFSPACES = model.HALFSPACES.with_training(
     example_table=lambda: Table(
         jnp.zeros((1, 1), jnp.float32), jnp.zeros(1, bool), jnp.zeros(1, bool)
     ),
-    check_table=check_table_allows_all_splits,
+    check_table=check_splits_valid_and_all_allowed,
     prepare=project_rows_of_table_to_ball,
     prediction_input=lambda rows: rows.columns,
     bound=lambda halfspace: euclidean_length(halfspace.normal) * (1 + 2.0**-20),
@@ -155,7 +161,7 @@ def _row_sum_sensitivity_in_row_lengths(config: HalfspaceConfig, grid_step: Numb
 def choose_sum_grid_for_noise_multiplier(
     config: HalfspaceConfig, noise: Mapping[str, Numbers], public: Public
 ) -> HalfspaceParams:
-    """Choose the public grid of the sums for a noise multiplier: the learner's parameters.
+    """Choose the public grid of the sums for a noise multiplier, and return both as parameters.
 
     The sensitivity depends on the grid, and the grid on the noise.
 
@@ -177,7 +183,7 @@ def choose_sum_grid_for_noise_multiplier(
 def noise_multiplier_and_sum_grid_for_sigma(
     config: HalfspaceConfig, sigma: Numbers, public: Public
 ) -> HalfspaceParams:
-    """The noise multiplier and the grid of sums for a deviation sigma of the centre's noise."""
+    """Choose the noise multiplier and the sum grid that give a centre noise of deviation sigma."""
     density = np.asarray(public.weight_params.density, np.float32).astype(np.float64)
     in_sum = np.asarray(sigma, np.float64) * np.asarray(public.max_rows, np.float64) * density
     step = sensitivity.weighted_sum_rounding_step(public.max_rows, in_sum * _UNIT)
@@ -194,7 +200,10 @@ def noise_multiplier_and_sum_grid_for_sigma(
 def center_length_per_grid_step(
     params: HalfspaceParams, public: Public, weight_cap: Numbers = 1.0
 ) -> Float32[Array, ""]:
-    """f32[]: the length, in the centre, that one step of the sums' grid stands for."""
+    """f32[]: the length, in the centre, of one step of the grid of sums.
+
+    Multiplied by it, released sums become a centre.
+    """
     mass = jnp.asarray(
         public.max_rows * public.weight_params.density
     )  # divides a sum to give a centre
@@ -210,7 +219,7 @@ def draw_weighted_sum_of_signed_rows(
     *,
     config: HalfspaceConfig,
 ) -> None:
-    """Draw one noisy vector: the weighted sum of signed rows, on a public grid.
+    """Draw the noisy weighted sum of signed rows, as one vector on a public grid.
 
     Raises:
         ValueError: for a table with more features than the recipe is for.
@@ -243,7 +252,7 @@ def draw_weighted_sum_of_signed_rows(
 def halfspace_of_release(
     config: HalfspaceConfig, release: types.Release, params: HalfspaceParams, public: Public
 ) -> Halfspace:
-    """Build the halfspace whose normal is the released noisy centre, or the centre's direction."""
+    """Build the halfspace whose normal is the released noisy centre, normalized if configured."""
     step_length = center_length_per_grid_step(params, public, public.cap)
     center = round_separately(release["center"].astype(jnp.float32) * step_length)
     if config.normalized:
@@ -254,7 +263,9 @@ def halfspace_of_release(
 
 @functools.cache
 def halfspace(config: HalfspaceConfig) -> types.WeakLearner:
-    """The noisy centre: a release of the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
+    """A weak learner whose hypothesis is a noisy centre, the mean of signed weighted rows.
+
+    A round releases the vector sum of mu(j) y_j x_j / (kappa m) + N(0, sigma^2 I).
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, or with weights of at most u that
     depend on their own row alone. With noise of sigma on a centre, the release is rho-zCDP with

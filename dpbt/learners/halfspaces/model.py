@@ -29,7 +29,7 @@ _LARGEST = 1e18
 
 
 class Halfspace(NamedTuple):
-    """h(x) = normal . x, on the unit ball.
+    """A halfspace through the origin: the score of a row x of the unit ball is normal . x.
 
     Attributes:
         normal: f32[d].
@@ -39,7 +39,7 @@ class Halfspace(NamedTuple):
 
 
 def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:
-    """f32[N, d]: project each row x to x / max(1, |x|), up to 1e-6.
+    """f32[N, d]: project each row to the unit ball: x / max(1, |x|), up to 1e-6.
 
     It is a fixed map of a row: no row is rejected, and nothing is learned from other rows. Entries
     that are not finite count as 0, and all entries are clipped to +-1e18.
@@ -55,9 +55,9 @@ def project_to_unit_ball(rows: Any) -> Float32[Any, "N d"]:
 
 
 def _predict_halfspace(halfspace: Halfspace, row_columns: Float32[Any, "d N"]) -> Float32[Any, "N"]:
-    """f32[N]: the score normal . x of each row, summed in the order of the features.
+    """f32[N]: the score normal . x of each row, which does not depend on other rows.
 
-    So no row's score depends on other rows.
+    It is summed in the order of the features.
 
     A matrix product adds in another order for other numbers of rows.
 
@@ -77,7 +77,7 @@ def _predict_halfspace(halfspace: Halfspace, row_columns: Float32[Any, "d N"]) -
 def _check_shape_of_normals(
     halfspaces: Halfspace, num_features: int, splits: Splits | None, score_axes: tuple[int, ...]
 ) -> None:
-    """Refuse normals whose length is not the number of attributes.
+    """Refuse halfspaces whose normals have another length than the number of attributes.
 
     Raises:
         ValueError: saying so.
@@ -89,7 +89,10 @@ def _check_shape_of_normals(
 
 
 def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: Any) -> str:
-    """A text of the weight of each attribute, which it adds at position 1; largest first."""
+    """A text of the weight of each attribute in the summed halfspaces, largest first.
+
+    The weight is what the attribute adds at position 1.
+    """
     names = []
     for name, column in domain.items():
         words = [split.yes for split in column.splits(name)]
@@ -108,7 +111,9 @@ def _describe_halfspaces(halfspaces: Halfspace, _: Splits, domain: Domain, *__: 
 def _add_halfspaces_to_graph(
     graph: Graph, halfspaces: Halfspace, rows: Value, splits: Splits | None
 ) -> GraphOutputs:
-    """Add the summed scores of halfspaces to an ONNX graph, in double precision.
+    """Add the summed scores of halfspaces to an ONNX graph.
+
+    They are computed in double precision.
 
     Rows have finite numbers.
     """

@@ -14,7 +14,9 @@ MAX_DEPTH = 10
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ObliviousConfig(BinsConfig):
-    """The static configuration of an oblivious tree, beside that of every learner over bins.
+    """The static configuration of a learner of oblivious trees over bins.
+
+    It adds to what every learner over bins has.
 
     Attributes:
         depth: D, the number of splits, in 1..MAX_DEPTH.
@@ -42,8 +44,8 @@ class ObliviousParams(NamedTuple):
     """The traced numbers of oblivious trees; each may have leading axes of settings.
 
     Attributes:
-        noise: f32[], the noise multiplier of "sums", and of "histogram", "target" and "scores"
-            where they are drawn.
+        noise: site -> f32[], the noise multipliers: of "sums", and of "histogram", "target" and
+            "scores" where they are drawn.
         step: f32[], s: the step of a leaf whose sum is as large as its noise, in nats, or in
             spreads of a number. Or a tuple with that of each round.
         limit: f32[], v: no leaf moves a score by more, in nats or in spreads.

@@ -21,7 +21,10 @@ from dpbt.types import Array
 def _merge_trees_of_equal_structure(
     num_structures: int, trees: ObliviousTree, *_: object
 ) -> ObliviousTree:
-    """Sum up the trees of all rounds that have the same splits: one tree for each structure."""
+    """Merge the trees of all rounds that have the same splits to one tree for each structure.
+
+    Its leaves add up theirs.
+    """
     rounds = trees.leaf.shape[0]
     if rounds <= num_structures:
         return trees
@@ -45,7 +48,10 @@ def _multiply_trees_by_slope(trees: ObliviousTree, slope: Array) -> ObliviousTre
 
 
 def kind_of_oblivious_trees(config: ObliviousConfig) -> HypothesisKind:
-    """The kind of hypotheses of oblivious trees over the bins of a domain, with its training."""
+    """The kind of hypotheses of oblivious trees over the bins of a domain.
+
+    It says how they are trained, too.
+    """
     attributes = config.attributes
 
     def predict_prepared(tree: ObliviousTree, rows: BinnedRows) -> Array:

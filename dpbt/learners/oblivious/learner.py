@@ -5,8 +5,8 @@ splits are public: they follow from the domain, from a seed, and from what a pro
 The only statistic of a round is, for each leaf, the sum of y w over its rows. With several classes,
 and for a number, it is the sum of the clipped residuals.
 
-Oblivious trees draw two things once: histograms before the first round (`prologue`), and how many
-rows have which score after the last (`epilogue`).
+Two things may be drawn once (`bins.one_time`): histograms before the first round and, after the
+last, how many rows of each class have which score, or for a number sums of final residuals.
 """
 
 import functools
@@ -74,7 +74,7 @@ def leaf_sum_sensitivity(config: ObliviousConfig) -> float:
 
 
 class PublicTreeAndLeafRows(NamedTuple):
-    """The public part of a round's tree, known before the round draws.
+    """The splits of a round's tree and the estimated rows of its leaves, public before its draw.
 
     Attributes:
         tree: its splits, with leaves of 0.
@@ -88,7 +88,7 @@ class PublicTreeAndLeafRows(NamedTuple):
 def public_tree_of_round(
     config: ObliviousConfig, params: ObliviousParams, public: Public
 ) -> PublicTreeAndLeafRows:
-    """The public splits of a round's tree and the estimated rows of its leaves.
+    """Derive the public splits of a round's tree, and estimate the number of rows of each leaf.
 
     A structure that the loop passes is used as it is.
     """
@@ -128,7 +128,7 @@ def draw_residual_sums_by_leaf(
     *,
     config: ObliviousConfig,
 ) -> None:
-    """Draw, for each leaf, the noisy sum of its rows' residuals, in whole grid units.
+    """Draw the noisy sum of the residuals of each leaf's rows, in whole grid units.
 
     The residual of two classes is y w.
     """
@@ -149,7 +149,9 @@ def draw_residual_sums_by_leaf(
 def tree_of_release(
     config: ObliviousConfig, release: Release, params: ObliviousParams, public: Public
 ) -> ObliviousTree:
-    """Build the tree: each leaf moves the score by a step times its noisy sum over its noise.
+    """Build the tree of a round from its noisy leaf sums.
+
+    Each leaf moves the score by a step times its noisy sum over its noise.
 
     Let G be the released sum in rows, sigma the standard deviation of its noise, and m the public
     estimate of the leaf's rows. A leaf is clip(s G / max(sigma + m h / 3, 10), -v, v). G, sigma and
@@ -202,7 +204,9 @@ def tree_of_release(
 def _smoothed_sums_and_noise(
     config: ObliviousConfig, release: Release, params: ObliviousParams, public: Public
 ) -> SignalAndNoise:
-    """Smooth the released sums over neighbour leaves, and take off what all classes share.
+    """Smooth the released leaf sums over neighbour leaves, and state the noise of what results.
+
+    What all classes share is noise alone, and is taken off.
 
     Returns:
         The sums of leaves and the standard deviation of their noise, in rows.
@@ -217,7 +221,10 @@ def _smoothed_sums_and_noise(
 
 
 def _score_change_per_step_unit(response: types.Response, public: Public) -> types.Numbers:
-    """How far a score moves for one unit of the step: bits for a nat, or the unit of a number."""
+    """How far a score moves for a step of one nat, or of one spread of a number.
+
+    It is in bits, or in the unit of the number's score.
+    """
     if response.is_number:
         return score_change_per_spread(response, public)
     return np.float32(step_share_per_class(response) / LN2)
@@ -226,7 +233,9 @@ def _score_change_per_step_unit(response: types.Response, public: Public) -> typ
 def add_weighted_neighbour_leaves(
     config: ObliviousConfig, leaf_sums: Float32[Array, "... L"]
 ) -> Float32[Array, "... L"]:
-    """f32[..., 2^D]: add to each leaf all other leaves, times smoothing^b if they differ in b bits.
+    """f32[..., 2^D]: add to each leaf all others, weighted by the number of bits they differ in.
+
+    The weight is smoothing^b of leaves whose numbers differ in b bits.
 
     A leaf that differs in b bits has the weight of each of these bits. So the weights are a product
     over bits, and each bit adds to all leaves those on its other side. These are additions of one
@@ -249,7 +258,7 @@ def add_weighted_neighbour_leaves(
 def _noise_deviation_of_smoothed_sums(
     config: ObliviousConfig, params: ObliviousParams, rows_per_unit: Array
 ) -> Float32[Array, ""]:
-    """f32[]: the standard deviation of the noise of a leaf's smoothed sum, in rows.
+    """f32[]: the standard deviation of the noise in a leaf's smoothed sum, in rows.
 
     Args:
         config: the static parts.
@@ -264,7 +273,7 @@ def _noise_deviation_of_smoothed_sums(
 
 
 def _step_of_round(params: ObliviousParams, public: Public) -> types.Numbers:
-    """f32[]: the step of the round: that of a schedule, or the same for all rounds."""
+    """f32[]: the step of a round, from a schedule or the same for all rounds."""
     if isinstance(params.step, tuple):
         return jnp.stack([jnp.asarray(step) for step in params.step])[public.round]
     return params.step
@@ -273,7 +282,7 @@ def _step_of_round(params: ObliviousParams, public: Public) -> types.Numbers:
 def make_leaves_monotone(
     leaf_values: Float32[Array, "_"], direction: Int32[Array, "D"]
 ) -> Float32[Array, "_"]:
-    """f32[2^D]: make the leaf values of a tree monotone in the levels that have a direction.
+    """f32[2^D]: make the leaf values of a tree monotone in each level that has a direction.
 
     A leaf is at most another if they differ only in levels with a direction, and the other is on
     the side of larger values at each of them. A leaf becomes the mean of two numbers: the largest
@@ -290,17 +299,17 @@ def make_leaves_monotone(
     for level in range(depth):
         shape = (2**level, 2, 2 ** (depth - level - 1))
         up = direction[level]
-        highest = _propagate_extreme_to_later_side(highest.reshape(shape), up, jnp.maximum)
+        highest = _propagate_extreme_in_direction(highest.reshape(shape), up, jnp.maximum)
         highest = highest.reshape(-1)
-        lowest = _propagate_extreme_to_later_side(lowest.reshape(shape), -up, jnp.minimum)
+        lowest = _propagate_extreme_in_direction(lowest.reshape(shape), -up, jnp.minimum)
         lowest = lowest.reshape(-1)
     return (highest + lowest) / 2
 
 
-def _propagate_extreme_to_later_side(
+def _propagate_extreme_in_direction(
     left_and_right: Array, direction: Array, max_or_min: Callable[[Array, Array], Array]
 ) -> Float32[Array, "A 2 B"]:
-    """f32[A, 2, B]: set the side that the direction points to, to the extreme of both sides.
+    """f32[A, 2, B]: set the side of a level that the direction points to, to the extreme of both.
 
     Args:
         left_and_right: f32[A, 2, B], the leaves on both sides of a level.
@@ -315,10 +324,13 @@ def _propagate_extreme_to_later_side(
 
 @functools.cache
 def oblivious_tree(config: ObliviousConfig) -> types.WeakLearner:
-    """Oblivious trees over public splits, for boosting with clipped weights.
+    """A weak learner of oblivious trees over public splits, with a noisy sum for each leaf.
 
-    Guarantee, under `relation`, with weights of each row's own (`weighting.clipped_mirror`, or
-    `weighting.residuals` where the response is not one of two classes): a round costs what the
+    It is for boosting with clipped weights.
+
+    Guarantee, under `config.relation`, with weights that each depend on their own row alone
+    (`weighting.clipped_mirror`, or `weighting.residuals` where the response is not one of two
+    classes): a round costs what the
     mechanism costs at `leaf_sum_sensitivity`. The prologue costs what it costs at
     `class_histograms_sensitivity`, and for a number at that of one histogram. All statistics are
     exact integers. The splits cost nothing: they follow from the domain, the seed, the number of

@@ -27,7 +27,7 @@ from dpbt.public_types import MAX_BINS, AnyArray, Splits
 
 
 class ObliviousTree(NamedTuple):
-    """A tree of which every level asks one split.
+    """A tree of which every level asks all rows the same split.
 
     Attributes:
         feature: i32[D]: the feature that each level reads.
@@ -103,7 +103,7 @@ def _check_oblivious_trees(
 def _describe_oblivious_trees(
     trees: ObliviousTree, _: Splits, domain: Domain, target: Any, classes: Sequence | None
 ) -> str:
-    """A text of the split of each level of each tree, and of what its leaves add.
+    """A text of the splits of the levels of each tree, and of what its leaves add to the score.
 
     The leaves of a tree of up to 3 splits are listed by their answers, n for no and y for yes.
     Of a larger tree the smallest and the largest value are shown. With several classes there is a
@@ -148,7 +148,7 @@ def _add_oblivious_trees_to_graph(
     """
     feature, right, leaf = trees[:3]
     count, levels = feature.shape
-    bits = graph.look_up_bins(
+    bits = graph.look_up_entries_of_bins(
         rows, feature.reshape(-1), right.reshape(-1, MAX_BINS).astype(np.int64)
     )
     by_tree = graph.add_node("Reshape", bits, np.array([-1, count, levels], np.int64))
@@ -193,7 +193,10 @@ def _oblivious_trees_of_arrays(
     noise: np.ndarray | None = None,
     smoothing: np.ndarray | None = None,
 ) -> ObliviousTree:
-    """Build trees from the arrays of a file; noise and smoothing are 0 where the file has none."""
+    """Build trees from the arrays of a model file.
+
+    Noise and smoothing are 0 where the file has none.
+    """
     noise = np.zeros_like(leaf) if noise is None else noise.astype(np.float32)
     smoothing = np.zeros(len(feature), np.float32) if smoothing is None else smoothing
     return ObliviousTree(feature, right, leaf=leaf, noise=noise, smoothing=smoothing)

@@ -15,7 +15,9 @@ _BITS_OF_A_WORD = 32
 def assign_leaves_unless_known(
     attributes: tuple[Attribute, ...], tree: ObliviousTree, rows: BinnedRows
 ) -> Array:
-    """u8[N], or u16[N] from a depth of 9 on: route each row to its leaf, or take the known leaf.
+    """u8[N] or u16[N]: the leaf of each row in the tree, routed there unless it is known already.
+
+    It is u16 from a depth of 9 on.
 
     Rows compare their bins with those that go right, which is faster than looking them up. Half of
     the levels are one loop over the rows, so that a leaf is written twice.

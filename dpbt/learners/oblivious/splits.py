@@ -39,7 +39,7 @@ _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
 class _RankAndOrder(NamedTuple):
-    """The order of things when they are sorted.
+    """The ranks of things in sorted order, and the things by their ranks.
 
     Attributes:
         rank: i32[...], the place of each thing.
@@ -51,10 +51,9 @@ class _RankAndOrder(NamedTuple):
 
 
 def _stable_rank_and_order(random_words: Array) -> _RankAndOrder:
-    """The ranks of K words u32[K], and their sorted order; of equal words the first is first.
+    """Rank K random words u32[K], and sort their indices; equal words keep their order.
 
-    Of equal words the first is first. Every word is compared with all, which is faster than
-    sorting for as few words as there are.
+    Every word is compared with all, which is faster than sorting for as few words as there are.
     """
     place = jnp.arange(random_words.size, dtype=jnp.int32)
 
@@ -69,7 +68,7 @@ def _stable_rank_and_order(random_words: Array) -> _RankAndOrder:
 
 
 class _Cards(NamedTuple):
-    """The next cards of the shuffled decks, and where the cuts of attributes start.
+    """The attributes on the next cards of shuffled decks, and where the cuts of attributes start.
 
     Attributes:
         attribute: i32[k], the attribute of each card.
@@ -90,7 +89,9 @@ def _draw_attribute_cards_and_cut_offsets(
     first_card: Array,
     num_cards: int,
 ) -> _Cards:
-    """Draw the next attributes from decks of all attributes, each deck shuffled by its own key.
+    """Draw the next attributes from shuffled decks of attributes, and the offsets of their cuts.
+
+    Each deck is shuffled by its own key.
 
     All words are drawn at once, because each place that draws is compiled by itself.
     """
@@ -155,7 +156,7 @@ def _assign_cards_to_levels(
 
 
 class _AttributeAndQuantileOfLevels(NamedTuple):
-    """What the levels of a tree ask.
+    """The attribute that each level of a tree asks, and the quantile where it is cut.
 
     Attributes:
         attribute: i32[D].
@@ -210,7 +211,7 @@ def _num_bins_by_attribute(config: ObliviousConfig) -> Int32[Array, "F"]:
 
 
 class PublicTreeAndLeafShares(NamedTuple):
-    """A tree of public splits.
+    """A tree of public splits, and the estimated share of the rows in each of its leaves.
 
     Attributes:
         tree: with leaves of 0.
@@ -229,7 +230,10 @@ def public_tree_from_seed(
     tree_number: Int32[Array, ""],
     bin_shares: Float32[Array, "F C"],
 ) -> PublicTreeAndLeafShares:
-    """Derive the public splits of a numbered tree from a seed and from shares of rows in bins.
+    """Derive the public splits of a numbered tree from a seed, and estimate its leaves' shares.
+
+    Columns are cut at quantiles of the shares of rows in bins, and a leaf's share is that of the
+    rows that reach it.
 
     Args:
         config: the static parts.
@@ -267,7 +271,9 @@ def _bins_right_of_quantile_cuts(
     cut_shares: Array,
     order_key: Array,
 ) -> Bool[Array, "D C"]:
-    """bool[D, C]: the bins that go right at each level's cut; neither side is ever empty.
+    """bool[D, C]: the bins that go right at the quantile cut of each level.
+
+    Neither side is ever empty.
 
     Args:
         config: the static parts.
@@ -337,10 +343,10 @@ def _shuffle_unordered_bins_of_levels(
     max_bins: int,
     max_unordered_bins: int,
 ) -> _RankAndOrder:
-    """i32[D, C]: the order in which the bins of each level are cut: shuffled if unordered.
+    """The order in which the bins of each level are cut: shuffled if they have no order.
 
-    Ordered bins keep their order, and others are shuffled. Bins that a feature does not have come
-    last.
+    Ordered bins keep their order. Bins that a feature does not have come last. Ranks and orders are
+    i32[D, C].
 
     Args:
         feature: i32[D], the feature of each level.

@@ -43,7 +43,7 @@ _NAMES_OF_ROWS = (
 
 
 def __getattr__(name: str) -> Any:
-    """The class, function or kind of hypotheses, imported when it is first used."""
+    """Import a class, a function or the kind of trees when it is first used."""
     if name in __all__:
         module = "rows" if name in _NAMES_OF_ROWS else "class_weights"
         return getattr(import_module(f"dpbt.learners.trees.{module}"), name)

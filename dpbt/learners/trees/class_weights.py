@@ -26,14 +26,19 @@ from dpbt.types import AnyArray, Array
 
 
 def weights_by_class(table: TreeRows, weights: Array) -> Int8[Array, "2 N"]:
-    """i8[2, N]: each row's weight under its class (0 negative, 1 positive); 0 for absent rows."""
+    """i8[2, N]: put each row's weight under its class, and 0 under the other.
+
+    The classes are 0, negative, and 1, positive. An absent row has 0 under both.
+    """
     is_of_class = table.target[None, :] == jnp.array([[False], [True]])
     is_counted = is_of_class & table.present[None, :]
     return jnp.where(is_counted, weights.astype(jnp.int8)[None, :], jnp.int8(0))
 
 
 def integer_product_over_rows(row_weights: Array, split_bits: Array) -> Int32[Array, "... S"]:
-    """i32[..., S]: exact sums over rows of weights i8[..., N] times bits i8[S, N] of each split.
+    """i32[..., S]: sum the integer weights of the rows that satisfy each split, exactly.
+
+    It is the product over rows of weights i8[..., N] and bits i8[S, N] of each split.
 
     Processors multiply small integers. Compiled for an H100, XLA's product of small integers was
     wrong where N was no multiple of 16 (JAX 0.11.2), so other devices multiply floats.
@@ -50,7 +55,9 @@ def integer_product_over_rows(row_weights: Array, split_bits: Array) -> Int32[Ar
 def exact_product_over_rows_by_floats(
     row_weights: Array, split_bits: Array
 ) -> Int32[Array, "... S"]:
-    """i32[..., S]: the sums of `integer_product_over_rows`, exact, by products of floats.
+    """i32[..., S]: sum the integer weights of the rows that satisfy each split, by float products.
+
+    The sums are exact: those of `integer_product_over_rows`.
 
     Partial sums of 2^17 rows are whole numbers of at most 2^24, in any order. Devices
     may round factors to eight bits, which changes none of them.
@@ -72,7 +79,7 @@ def exact_product_over_rows_by_floats(
 def split_weights_by_matrix_product(
     splits_of_rows: Array, row_weights_by_class: Array, node_of_row: Array, node_numbers: Array
 ) -> Int32[Array, "W 2 S"]:
-    """i32[W, 2, S]: class weights that satisfy each split, in each of W nodes, by one product.
+    """i32[W, 2, S]: the class weights that satisfy each split in W nodes, by a matrix product.
 
     The product is one of small integers: the weights of rows in each node, times the splits.
     """
@@ -83,7 +90,7 @@ def split_weights_by_matrix_product(
 
 
 class _RowSegmentsAndWeights(NamedTuple):
-    """Where the weight of each row is added up.
+    """The segment, of one node and class, that each row's weight is added to, and the weight.
 
     Attributes:
         segment: i32[N], the node and the class of the row, as 2 node + class.
@@ -105,7 +112,7 @@ def _segments_and_weights_of_rows(
 def split_weights_from_bin_sums(
     bins: BinsAndSplits, row_weights_by_class: Array, node_of_row: Array, num_nodes: int
 ) -> Int32[Array, "nodes 2 S"]:
-    """i32[nodes, 2, S]: class weights that satisfy each split, in each node, by sums over bins.
+    """i32[nodes, 2, S]: the class weights that satisfy each split in each node, by sums over bins.
 
     The weights in every bin are summed up, and a split is a difference of cumulative sums.
     """
@@ -134,7 +141,7 @@ def split_weights_of_nodes(
     num_nodes: int,
     parent_products: Array | None = None,
 ) -> Int32[Array, "nodes 2 S"]:
-    """i32[nodes, 2, S]: sum the weight of the rows of each node and class that satisfy each split.
+    """i32[nodes, 2, S]: the class weights that satisfy each split in each node of a level.
 
     Args:
         table: prepared rows.
@@ -164,14 +171,17 @@ def split_weights_of_nodes(
 def split_weights_of_masked_rows(
     table: TreeRows, row_weights_by_class: Array, mask: Array
 ) -> Int32[Array, "2 S"]:
-    """i32[2, S]: the weight of the rows of a mask bool[N] that satisfy each split, by class."""
+    """i32[2, S]: the class weights of the rows of a mask that satisfy each split.
+
+    The mask is bool[N].
+    """
     root = jnp.zeros(table.target.shape[0], jnp.int32)
     weights_of_mask = jnp.where(mask[None], row_weights_by_class, 0)
     return split_weights_of_nodes(table, weights_of_mask, root, num_nodes=1)[0]
 
 
 def root_class_weights(row_weights_by_class: Array) -> Int32[Array, "1 2"]:
-    """i32[1, 2]: the total weight of all rows by class, in grid units, which is that of the root.
+    """i32[1, 2]: the class weights of the root, which are the totals over all rows, in grid units.
 
     It is exact up to `MAX_ROWS` rows.
     """
@@ -196,7 +206,9 @@ def class_weights_of_nodes(
 def child_totals(
     products: Array, totals: Array, split_of_node: Int32[Array, "nodes"]
 ) -> Shaped[Array, "_ 2"]:
-    """i32 or f64[2 nodes, 2]: the class weights of the children that the nodes' splits make.
+    """The class weights of the children that the nodes of a level get by their splits.
+
+    They are i32[2 nodes, 2], or f64.
 
     Args:
         products: i32[nodes, 2, S], or the same in float64, from `split_weights_of_nodes`.
@@ -211,7 +223,9 @@ def child_totals(
 
 
 def total_majority_error_weight(totals: Shaped[AnyArray, "nodes 2"]) -> Shaped[AnyArray, ""]:
-    """The weight, over all nodes, of rows not of their node's majority class, in grid units.
+    """The weight of the rows that the majority class of their node misclassifies, over all nodes.
+
+    It is in grid units.
 
     Args:
         totals: i32[nodes, 2], class weights; of large sums the same in float64.

@@ -25,7 +25,7 @@ from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
     clamped_link_of_shares,
-    default_tree_settings,
+    default_tree_settings_with_alpha_one,
     leverage_of_clamped_edge,
     positive_leaf_shares_shrunk_to_parents,
 )
@@ -40,7 +40,7 @@ from dpbt.types import GRID, AnyArray, Array, Public, Release, Tree, View
 def greedy_tree_params(
     settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
 ) -> GreedyTreeParams:
-    """Combine the noise multipliers and the settings into the parameters of a greedy tree."""
+    """Combine noise multipliers and settings into the parameters of a greedy tree."""
     return GreedyTreeParams(dict(noise), settings)
 
 
@@ -76,7 +76,7 @@ def alpha_from_noisy_errors(draw: Draw, config: GreedyTreeConfig) -> AlphaOfLeve
 
 
 def tight_pricing_of_split_draws(relation: types.Relation) -> SplitPricing:
-    """The pricing of split draws with the tight sensitivity: one payment for all nodes of a level.
+    """The pricing of split draws in the tight calibration: one payment for all nodes of a level.
 
     The scores of a level move one way, on disjoint rows.
     """
@@ -130,7 +130,9 @@ def draw_splits_and_leaf_class_weights(
 def tree_of_release(
     config: GreedyTreeConfig, release: Release, params: GreedyTreeParams, public: Public
 ) -> Tree:
-    """Build the tree: leaf values are links of noisy class shares times the tree's noisy leverage.
+    """Build the tree of a release, with leaf values from noisy class shares and a noisy leverage.
+
+    A leaf value is the link of its noisy class share times the tree's noisy leverage.
 
     It is rounded once, from double precision. So a leaf depends on the program around it only if it
     is within some units of the last place of a double from where float32 rounds up.
@@ -157,7 +159,9 @@ def tree_of_release(
 
 @functools.cache
 def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
-    """Greedy trees: a release of 2^D - 1 splits, 2^(D+1) class weights, and D errors.
+    """A weak learner of greedy trees with noisy splits and leaves, in the tight calibration.
+
+    A round releases 2^D - 1 splits, 2^(D+1) class weights, and D errors.
 
     Guarantee, under `relation`. Each level of splits costs sensitivity / scale, by one-signed
     scores and disjoint nodes. Each error costs that, too, and so do all class weights together.
@@ -165,7 +169,7 @@ def greedy_tree(config: GreedyTreeConfig) -> types.WeakLearner:
     read.
     """
     check_perspective_of_family(config.criterion)
-    usual = default_tree_settings(config.link, config.depth)
+    usual = default_tree_settings_with_alpha_one(config.link, config.depth)
     with_errors = config.calibrates_alpha and config.depth > 1
     return boundary.weak_learner(
         name="greedy_tree",

@@ -43,7 +43,9 @@ class GreedyTreeParams(NamedTuple):
 def tree_budget_fraction_by_group(
     structure_fraction: Numbers, error_fraction: Numbers | None
 ) -> dict[str, Numbers]:
-    """The fraction of a tree's budget for "split", "leaf" and, with noisy errors, "error".
+    """Share a tree's budget among "split", "leaf" and, with noisy errors, "error".
+
+    It returns the fraction of each by its name.
 
     Args:
         structure_fraction: the fraction of splits and errors together; leaves have the rest.
@@ -65,7 +67,7 @@ AlphaOfLevel = Callable[[int, Array], Array]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class GreedyTreeConfig:
-    """The static parts of a greedy tree.
+    """The static configuration of a learner of greedy trees.
 
     Attributes:
         depth: D, at least 1.
@@ -100,7 +102,7 @@ class GreedyTreeConfig:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class SplitPricing:
-    """How the draws of splits are priced.
+    """How the draws of splits are priced: their sensitivity, and how often it is paid.
 
     Attributes:
         bound: (loss, rows) -> the sensitivity of a score.
@@ -140,7 +142,9 @@ def draw_splits_and_sum_leaf_class_weights(
     alpha_of_level: AlphaOfLevel | None,
     pricing: SplitPricing,
 ) -> Int32[Array, "L 2"]:
-    """Draw all splits level by level, and sum up the exact class weights of the leaves.
+    """Draw all splits level by level, and return the exact class weights of the leaves.
+
+    The splits are released; the class weights are private, and no noise is on them yet.
 
     Args:
         config: the static parts of the tree.
@@ -211,7 +215,10 @@ def _alpha_and_max_alpha_of_level(
     level: int,
     totals: Int32[Array, "nodes 2"],
 ) -> _AlphaAndMaxAlpha:
-    """The criterion's alpha at a level, by settings or class weights, and its maximum."""
+    """The criterion's alpha at a level, and the largest that it may be.
+
+    It follows from the settings or from the class weights of the level.
+    """
     if alpha_of_level is None:
         alpha = settings.alpha[level]
         return _AlphaAndMaxAlpha(jnp.asarray(alpha, jnp.float32), alpha)
@@ -230,7 +237,7 @@ def _draw_splits_of_level(
     products: Int32[Array, "nodes 2 S"],
     totals: Int32[Array, "nodes 2"],
 ) -> Int32[Array, "nodes"]:
-    """i32[nodes]: draw one split for each node of a level, by the exponential mechanism on scores.
+    """i32[nodes]: draw one split for each node of a level, by the exponential mechanism.
 
     Args:
         config: the static parts of the tree.

@@ -41,7 +41,7 @@ TINY_PRIOR = 1e-6
 
 
 class TreeSettings(NamedTuple):
-    """The numbers of a tree that are no noise; each may have axes of settings.
+    """The numbers of a tree besides its noise; each may have axes of settings.
 
     Attributes:
         alpha: f32[] for each of D depths, the criterion's alpha, where it is given.
@@ -62,8 +62,8 @@ class TreeSettings(NamedTuple):
     smoothing: Numbers
 
 
-def default_tree_settings(link: LossFamily, depth: int) -> TreeSettings:
-    """The default settings of a tree: those of `recipes.bdpe` with an alpha of 1 at every level."""
+def default_tree_settings_with_alpha_one(link: LossFamily, depth: int) -> TreeSettings:
+    """The settings of trees that `bdpe` has by default, but with an alpha of 1 at every level."""
     clip, smoothness = 10.0, float(link(np.float32(1)).smoothness)
     return TreeSettings(
         alpha=(1.0,) * depth,
@@ -79,7 +79,10 @@ def default_tree_settings(link: LossFamily, depth: int) -> TreeSettings:
 def clamped_link_of_shares(
     link_family: LossFamily, settings: TreeSettings, share: Array
 ) -> Shaped[Array, "L"]:
-    """f32 or f64[L]: the canonical link of clamped shares, itself clamped to [-M, M]."""
+    """f32 or f64[L]: the leaf values that shares give: the canonical link, clamped to [-M, M].
+
+    Shares are clamped before the link, too.
+    """
     value = link_family(settings.link_alpha).link(jnp.clip(share, settings.zeta, 1 - settings.zeta))
     return jnp.clip(value, -settings.clip, settings.clip)
 
@@ -90,7 +93,9 @@ def leverage_of_clamped_edge(
     edge: Shaped[Array, ""],
     max_weight: Shaped[AnyArray, ""],
 ) -> Shaped[Array, ""]:
-    """f32 or f64[]: the leverage beta_t of Algorithm 1: the step a for M times the clamped edge.
+    """f32 or f64[]: the leverage beta_t of a tree in Algorithm 1, from its clamped edge.
+
+    It is the step a for M times the clamped edge.
 
     M is max |value|, or `step_clip` where that is larger. A leveraged leaf beta_t h is at most
     a M^2 for weights of at most 1. That is the same number for every M: `step * clip^2`.

@@ -34,7 +34,7 @@ ONE_HOT_NODES = 16
 
 
 class BinsAndSplits(NamedTuple):
-    """The bins of the rows, and the splits that are asked of them.
+    """The bins of the rows, and the splits of bins that trees ask.
 
     Attributes:
         bins: u8[F, N].
@@ -57,14 +57,17 @@ def _encoded_rows_as_bins_and_splits(rows: EncodedRows) -> BinsAndSplits:
 
 
 def narrowest_node_dtype(num_leaves: int) -> type[np.integer]:
-    """The narrowest integer dtype that can number the nodes of a level; it compares fastest."""
+    """The narrowest integer dtype that can number the nodes of a level.
+
+    The narrowest compares fastest.
+    """
     return np.int8 if num_leaves <= 128 else np.int32
 
 
 def satisfies_splits(
     splits_of_rows: Any, split_numbers: Int32[Any, "K"], rows: Any = slice(None)
 ) -> Bool[Any, "K N"]:
-    """bool[K, N]: whether each row satisfies each of K splits.
+    """bool[K, N]: whether each row satisfies each of K splits, given by their numbers.
 
     Args:
         splits_of_rows: as `move_to_children`.
@@ -85,7 +88,7 @@ def move_to_children(
     node_of_row: Shaped[Any, "N"],
     split_of_node: Int32[Any, "nodes"],
 ) -> Any:
-    """i8 or i32[N]: the child that each row moves to by the split of its node.
+    """i8 or i32[N]: move each row from its node to a child, by the split of the node.
 
     The result has the dtype of `node_of_row`.
 
@@ -119,7 +122,11 @@ def _heap_slice_of_level(level: int) -> slice:
 
 
 def assign_leaves(tree: Tree, splits_of_rows: Any) -> Shaped[Any, "N"]:
-    """i8 or i32[N]: route each row to its leaf, by its splits or bins (`move_to_children`)."""
+    """i8 or i32[N]: route each row to its leaf of the tree.
+
+    Rows are given by the splits that they satisfy, or by their bins, as `move_to_children` takes
+    them.
+    """
     leaves = tree.leaf.shape[-1]
     by_bins = isinstance(splits_of_rows, BinsAndSplits)
     rows = (splits_of_rows.bins if by_bins else splits_of_rows).shape[1]
@@ -130,7 +137,10 @@ def assign_leaves(tree: Tree, splits_of_rows: Any) -> Shaped[Any, "N"]:
 
 
 def predict_tree(tree: Tree, splits_of_rows: Any) -> Float32[Any, "N"]:
-    """f32[N]: the value of the leaf of each row, by its splits or bins (`move_to_children`).
+    """f32[N]: the value of the leaf that each row reaches.
+
+    Rows are given by the splits that they satisfy, or by their bins, as `move_to_children` takes
+    them.
 
     In a shallow tree each row chooses between the values of two children at every node, from the
     leaves up. That needs no numbers of nodes, and no gather.
@@ -192,7 +202,7 @@ def _add_trees_to_graph(
     bin = np.arange(MAX_BINS)
     tables = (low[:, None] <= bin) & (bin <= high[:, None])
     tables[-1] = False
-    answers = graph.look_up_bins(rows, feature, tables.astype(np.int64))
+    answers = graph.look_up_entries_of_bins(rows, feature, tables.astype(np.int64))
     table_of_node = graph.add_constant(number.reshape(-1) % len(tables), np.int64)  # -1 is the last
 
     def goes_right(node: Value) -> Value:

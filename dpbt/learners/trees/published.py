@@ -30,7 +30,7 @@ from dpbt.learners.trees.leaf_values import (
     TINY_PRIOR,
     TreeSettings,
     clamped_link_of_shares,
-    default_tree_settings,
+    default_tree_settings_with_alpha_one,
     leverage_of_clamped_edge,
     positive_leaf_shares_shrunk_to_parents,
 )
@@ -61,7 +61,9 @@ class PublishedTreeParams(NamedTuple):
 
 
 def alpha_from_exact_errors() -> AlphaOfLevel:
-    """A function that derives a level's alpha from exact errors, equation (16), without privacy.
+    """A function that derives a level's alpha from its exact errors, without privacy.
+
+    It is equation (16).
 
     This is objective calibration as published: alpha_k = errors_k / errors_0.
 
@@ -82,7 +84,7 @@ def alpha_from_exact_errors() -> AlphaOfLevel:
 def greedy_tree_params(
     settings: TreeSettings, noise: Mapping[str, AnyArray], public: Public
 ) -> PublishedTreeParams:
-    """Choose the public grid of leaf values by their noise, beside the other parameters.
+    """Choose the public grid of leaf values by their noise, and add it to the other parameters.
 
     The grid is a power of two. A step is at most 2^-12 of the range 2 a M^2 or of the noise's
     scale, whichever is smaller. But it is coarse enough that the noise has a scale of at most 2^31
@@ -109,7 +111,11 @@ def draw_splits_and_leveraged_leaf_values(
     *,
     config: GreedyTreeConfig,
 ) -> None:
-    """Draw noisy splits level by level, and noisy leveraged leaf values in steps of their grid."""
+    """Draw noisy splits level by level, and then noisy leaf values times the tree's leverage.
+
+    The leverage, a factor of the whole tree, is applied before the noise. Values are whole steps of
+    a public grid.
+    """
     settings = params.settings
 
     # Private splits; the leaves' class weights are exact here.
@@ -143,10 +149,13 @@ def draw_splits_and_leveraged_leaf_values(
     )
 
 
-def tree_of_release(
+def tree_of_release_with_clamped_leaves(
     config: GreedyTreeConfig, release: Release, params: PublishedTreeParams, public: Public
 ) -> Tree:
-    """Build the tree of its splits and its noisy leaf values, clamped to their range again."""
+    """Build the tree of a release, with its noisy leaf values clamped to their range.
+
+    They were in this range before the noise.
+    """
     largest = params.settings.step * params.settings.clip**2
     value = release["leaf"].astype(jnp.float32) * params.leaf_step
     return Tree(splits_in_heap_order(release, config.depth), jnp.clip(value, -largest, largest))
@@ -154,7 +163,10 @@ def tree_of_release(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PublishedTreeConfig(GreedyTreeConfig):
-    """The static parts of a greedy tree of the paper, whose claim is for both relations."""
+    """The static configuration of a learner of the paper's greedy trees.
+
+    The paper's claim is for both relations.
+    """
 
     @property
     def relation_name(self) -> str:
@@ -164,7 +176,9 @@ class PublishedTreeConfig(GreedyTreeConfig):
 
 @functools.cache
 def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
-    """The paper's calibration: a release of 2^D - 1 splits and 2^D leveraged leaf values.
+    """A weak learner of greedy trees with noisy splits and leaves, in the paper's calibration.
+
+    A round releases 2^D - 1 splits and 2^D leveraged leaf values.
 
     Guarantee claimed by the paper, for neighbours that differ by one example, so under both
     relations, whatever `GreedyTreeConfig.relation` is: node budgets add up over all nodes, and leaf
@@ -181,12 +195,12 @@ def greedy_tree(config: GreedyTreeConfig) -> WeakLearner:
     value by one step.
     """
     check_perspective_of_family(config.criterion)
-    usual = default_tree_settings(config.link, config.depth)
+    usual = default_tree_settings_with_alpha_one(config.link, config.depth)
     return boundary.weak_learner(
         name="published_greedy_tree",
         config=PublishedTreeConfig(**vars(config)),
         program=functools.partial(draw_splits_and_leveraged_leaf_values, config=config),
-        hypothesis=functools.partial(tree_of_release, config),
+        hypothesis=functools.partial(tree_of_release_with_clamped_leaves, config),
         kind=TREES,
         fractions=tree_budget_fraction_by_group(0.5, None),
         make_params=functools.partial(greedy_tree_params, usual),

@@ -28,7 +28,9 @@ Seconds of processor time of ten trees in memory, by product / by bin, on 2 core
 
 
 class TreeRows(NamedTuple):
-    """A table laid out for the loops; `evaluate_splits_of_rows` makes it once, outside all of them.
+    """The rows of a table with every split evaluated on them, as the rounds read them.
+
+    `evaluate_splits_of_rows` makes it once, outside all loops.
 
     Attributes:
         splits_of_rows: i8[S, N] of 0 and 1, which split is satisfied by which row. Where products
@@ -68,7 +70,9 @@ def evaluate_splits_of_rows(table: types.Table) -> TreeRows:
 
 
 def work_bytes_of_level_sums(table: TreeRows, num_nodes: int) -> types.WorkBytes:
-    """Estimate the memory that summing the splits of a level takes, beside that of the rows.
+    """Estimate the memory that summing the splits of a level takes.
+
+    That of the rows is not part of it.
 
     Args:
         table: the shapes of rows that are laid out.
@@ -92,7 +96,7 @@ _ROW_BYTES = 40
 
 
 def check_table_has_uint8_bins_and_splits(table: types.Table) -> None:
-    """Refuse a table without uint8 bins, or without valid splits of them.
+    """Refuse a table without uint8 bins and valid splits of them.
 
     Raises:
         ValueError: as `splits.check_bins_and_splits`, and unless the table holds uint8 bins with

@@ -28,7 +28,7 @@ PUBLISHED_RULE_RANGE = 4
 
 
 def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]:
-    """i32[2 S + 2]: the weight of the rows that each 1-rule misclassifies, in grid units; exact.
+    """i32[2 S + 2]: the exact weight of the rows that each 1-rule misclassifies, in grid units.
 
     The order is: constant +, constant -, then for each split the literal and its negation. So for
     every S, 1-rule k has split k // 2 - 1 (`UNSPLIT` for constants), and sign + for even k.
@@ -45,14 +45,17 @@ def error_weights_of_rules(table: TreeRows, weights: Array) -> Int32[Array, "_"]
 
 
 def tree_of_rule_index(rule_index: Array) -> Tree:
-    """Build the tree of depth 1 of a 1-rule, by its index in `error_weights_of_rules`."""
+    """Build the tree of depth 1 that states a 1-rule, from the index of the rule.
+
+    Rules have the order of `error_weights_of_rules`.
+    """
     split, sign = rule_index // 2 - 1, (1 - 2 * (rule_index % 2)).astype(jnp.float32)
     leaf = jnp.where(split < 0, jnp.ones(2), jnp.array([-1.0, 1.0])).astype(jnp.float32)
     return Tree(split[None], sign * leaf)
 
 
 def _negated_rule_errors_as_scores(errors: Array, allowed: Array | None) -> Scores:
-    """Scores of all rules for the exponential mechanism: minus their error weights."""
+    """Scores of all rules for the exponential mechanism: minus the weight of their errors."""
     with variates.double_precision():
         return mechanisms.behind_best(-errors, allowed)
 
@@ -60,7 +63,10 @@ def _negated_rule_errors_as_scores(errors: Array, allowed: Array | None) -> Scor
 def _draw_rule_by_weighted_error(
     draw: Draw, table: TreeRows, weights: Array, *_: Any, is_tight: bool
 ) -> None:
-    """Draw one 1-rule by the exponential mechanism on errors; forbidden splits are masked."""
+    """Draw one 1-rule of small weighted error, by the exponential mechanism.
+
+    Rules of forbidden splits are masked.
+    """
     allowed = None
     if table.allowed is not None:
         allowed = jnp.concatenate([jnp.ones(2, bool), jnp.repeat(table.allowed, 2)])
@@ -84,7 +90,7 @@ def _draw_rule_by_weighted_error(
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RuleConfig:
-    """The static parts of one rule.
+    """The static configuration of a learner of 1-rules.
 
     Attributes:
         relation: the neighbouring relation of the ledger.
@@ -102,7 +108,9 @@ class RuleConfig:
 
 @functools.cache
 def one_rule(relation: types.Relation, calibration: str = "tight") -> types.WeakLearner:
-    """DP-1R: a release of one index into the signed literals and the two constants.
+    """A weak learner of 1-rules: one signed literal or constant, drawn by its weighted error.
+
+    It is DP-1R. A round releases one index into the signed literals and the two constants.
 
     Guarantee, under `relation`, with `weighting.lazy_bregman` or with weights that depend on
     their own row alone. Errors move by at most GRID grid units. So the exponential mechanism

@@ -14,7 +14,9 @@ from dpbt.types import GRID, Array, LossFamily
 def perspectives_of_class_weights(
     loss: types.ProperLoss, class_weights: Shaped[Array, "nodes 2 ..."]
 ) -> Float64[Array, "nodes ..."]:
-    """f64[nodes, ...]: the perspective of exact class weights, in units of the weight bound.
+    """f64[nodes, ...]: the perspective of a loss at the class weights of each node.
+
+    It is in units of the weight bound, and class weights are exact.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
 
@@ -29,7 +31,7 @@ def perspectives_of_class_weights(
 def negated_child_perspectives(
     loss: types.ProperLoss, products: Shaped[Array, "nodes 2 S"], totals: Shaped[Array, "nodes 2"]
 ) -> Float64[Array, "nodes S"]:
-    """f64[nodes, S]: scores of splits: minus the sum of the perspectives of both children.
+    """f64[nodes, S]: score each split by minus the sum of the perspectives of both its children.
 
     For use within `variates.double_precision`, with a loss whose alpha is float64.
 
@@ -47,7 +49,7 @@ def negated_child_perspectives(
 
 @dataclasses.dataclass(frozen=True)
 class SplitScorer:
-    """From the class weights of the nodes of a level to the scores of their splits.
+    """A function that scores the splits of a level's nodes by the class weights of the nodes.
 
     Attributes:
         criterion: the family of losses whose perspective scores splits.
@@ -62,7 +64,9 @@ class SplitScorer:
         noise: Array,
         allowed: Array | None,
     ) -> Scores:
-        """The scores [nodes, S] of all splits; without noise, pure nodes are left alone.
+        """The scores [nodes, S] of all splits of all nodes of a level.
+
+        Without noise, pure nodes are left alone.
 
         Args:
             products_and_totals: both as in `negated_child_perspectives`.

@@ -34,7 +34,7 @@ PUBLISHED_SPLIT_RANGE = 8
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class TopDownConfig:
-    """The static parts of a top-down tree.
+    """The static configuration of a learner of top-down trees.
 
     Attributes:
         splits: t, the number of internal nodes, at most 2^D - 1.
@@ -62,7 +62,9 @@ class TopDownConfig:
 def improvement_change_range_with_rounding(
     criterion: ProperLoss, max_total_weight_in_caps: Numbers
 ) -> Numbers:
-    """How far one row moves improvements of splits, with rounding, in units of the weight cap.
+    """How far one row moves the improvements that splits make, in units of the weight cap.
+
+    Rounding is allowed for.
 
     The range itself is evaluated in float32 (`sensitivity.tight_split_sensitivity`).
     """
@@ -94,7 +96,7 @@ def perspective_decrease_by_split(
 
 
 class _GrowingTree(NamedTuple):
-    """A growing tree, over a heap of 2^(D+1) - 1 nodes; all fields are private.
+    """A tree that is being grown, over a heap of 2^(D+1) - 1 nodes; all fields are private.
 
     Attributes:
         node: i32[N], the heap node of each row.
@@ -112,7 +114,9 @@ class _GrowingTree(NamedTuple):
 def _scores_of_leaf_split_pairs(
     criterion: ProperLoss, tree: _GrowingTree, allowed: types.AnyArray | None
 ) -> Scores:
-    """Scores [S * nodes] of all pairs of a leaf and a split, at index split * nodes + leaf.
+    """Scores of all pairs of a leaf and a split, for the exponential mechanism.
+
+    They are [S * nodes], at index split * nodes + leaf.
 
     A pair is forbidden if its node is not a leaf above the depth cap, or if its split is not
     allowed.
@@ -135,7 +139,7 @@ def _split_leaf(
     *,
     is_last: bool,
 ) -> _GrowingTree:
-    """Split one leaf: move its rows to two children, and compute the children's class weights.
+    """Split one leaf of a tree: move its rows to two children, and sum up their class weights.
 
     The last split of a tree needs no products of its children.
     """
@@ -202,7 +206,7 @@ def _theorem_of_calibration(config: TopDownConfig) -> str:
 def _single_leaf_tree(
     config: TopDownConfig, table: TreeRows, row_weights_by_class: Array
 ) -> _GrowingTree:
-    """The tree before the first split: the root is a leaf and has all rows."""
+    """The growing tree before its first split: the root is a leaf and has all rows."""
     nodes, leaves = 2**config.depth - 1, 2**config.depth
     heap = nodes + leaves
     root_products = split_weights_of_masked_rows(table, row_weights_by_class, table.present)
@@ -224,7 +228,7 @@ def _draw_leaf_split_pair(
     tree: _GrowingTree,
     pair_number: int,
 ) -> Int32[Array, ""]:
-    """i32[]: draw an open leaf and its split together, as the index split * nodes + leaf."""
+    """i32[]: draw together a leaf to split and its split, as the index split * nodes + leaf."""
     return draw(
         f"split_{pair_number}",
         mechanisms.exponential,
@@ -241,9 +245,9 @@ def _draw_leaf_split_pair(
 def _leaf_class_weights_in_complete_tree(
     config: TopDownConfig, tree: _GrowingTree
 ) -> Int32[Array, "leaves 2"]:
-    """i32[2^D, 2]: the class weights of the leaves, at their positions in the complete tree.
+    """i32[2^D, 2]: the class weights of a tree's leaves, at their places in the complete tree.
 
-    Leaves above it stand for their leftmost descendants, which rows reach from them.
+    A leaf above the last level stands for its leftmost descendant, which its rows reach from it.
     """
     ends = [np.arange(2**level) << (config.depth - level) for level in range(config.depth + 1)]
     counts = jnp.where(tree.is_leaf[:, None], tree.totals, 0)
@@ -253,7 +257,7 @@ def _leaf_class_weights_in_complete_tree(
 def _draw_leaf_labels(
     config: TopDownConfig, draw: Draw, leaf_class_weights: Int32[Array, "leaves 2"]
 ) -> None:
-    """Draw the label of each leaf by its class weights."""
+    """Draw the noisy label of each leaf by its class weights."""
     draw(
         "leaf",
         mechanisms.exponential if config.calibration == "tight" else mechanisms.noisy_max,
@@ -266,8 +270,13 @@ def _draw_leaf_labels(
     )
 
 
-def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> Tree:
-    """Build the tree with leaves of +-1; nodes that no draw split stay unsplit."""
+def tree_of_release_with_sign_leaves(
+    config: TopDownConfig, release: types.Release, *_: Any
+) -> Tree:
+    """Build the tree of a release, whose leaves are its labels +1 or -1.
+
+    Nodes that no draw split stay unsplit.
+    """
     nodes = 2**config.depth - 1
     split = jnp.full(nodes, types.UNSPLIT, jnp.int32)
     for k in range(config.splits):
@@ -277,13 +286,18 @@ def tree_of_release(config: TopDownConfig, release: types.Release, *_: Any) -> T
 
 
 def top_down_budget_fraction_by_group(label_fraction: Numbers) -> dict[str, Numbers]:
-    """The fraction of a tree's budget for the groups "split" and "leaf"."""
+    """Share a tree's budget between the groups "split" and "leaf".
+
+    It returns the fraction of each by its name.
+    """
     return {"split": 1 - label_fraction, "leaf": label_fraction}
 
 
 @functools.cache
 def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
-    """DP-TopDown: a release of t pairs of leaf and split, and of 2^D labels.
+    """A weak learner of top-down trees with noisy splits and labels: DP-TopDown.
+
+    A round releases t pairs of leaf and split, and 2^D labels.
 
     Guarantee, under `relation`, with `weighting.lazy_bregman`, whose total weight it assumes.
     A selection costs sensitivity / scale, and so do all labels together. Both are proved in
@@ -299,7 +313,7 @@ def top_down_tree(config: TopDownConfig) -> types.WeakLearner:
         name="top_down_tree",
         config=config,
         program=functools.partial(_draw_leaf_split_pairs_and_labels, config=config),
-        hypothesis=functools.partial(tree_of_release, config),
+        hypothesis=functools.partial(tree_of_release_with_sign_leaves, config),
         kind=TREES,
         fractions=top_down_budget_fraction_by_group(0.5),
         relation=config.relation,

@@ -64,7 +64,9 @@ def audit_recipe(options: argparse.Namespace) -> int:
         from dpbt.privacy.keys import research_key
 
         recipe = inputs.recipe_from_options(options, domain, label)
-        neighbours = _random_neighbours(domain, label, num_rows=num_rows, options=options)
+        neighbours = _random_table_with_neighbours(
+            domain, label, num_rows=num_rows, options=options
+        )
         key = research_key(options.seed)
         report(Progress("auditing; this may compile first"))
         result = dpbt.audit.audit_transcripts(key, neighbours, recipe, options.transcripts)
@@ -92,7 +94,11 @@ def audit_recipe(options: argparse.Namespace) -> int:
 
 
 def _audit_module(options: argparse.Namespace) -> int:
-    """Audit the learner of a Python file at each level for which the file has a function."""
+    """Audit the learner of a Python file by its draws, and by its releases.
+
+    Each of the two is audited if the file has a function for it. The exit status is 1 if a claim is
+    broken.
+    """
     from dpbt.privacy.audit_bounds import CONFIDENCE
 
     audited = _load_audited_module(Path(options.module))
@@ -128,7 +134,7 @@ def _audit_module(options: argparse.Namespace) -> int:
 
 
 class _AuditedModule(NamedTuple):
-    """A learner, its claim and its tables, from a Python file.
+    """A learner, its claim and its tables, as a Python file defines them.
 
     Attributes:
         claim: (epsilon, delta).
@@ -177,10 +183,10 @@ def _load_audited_module(path: Path) -> _AuditedModule:
     return audited
 
 
-def _random_neighbours(
+def _random_table_with_neighbours(
     domain: Domain, label: Label, *, num_rows: int, options: argparse.Namespace
-) -> Any:
-    """A table of random bins and labels, and tables that differ from it in one row.
+) -> "dpbt.audit.Neighbours":
+    """Make a table of random bins and labels, and tables that differ from it in one row.
 
     Rows have random weights if the label declares weights.
     """

@@ -31,10 +31,10 @@ MAX_FOLDER_BYTES = 2**28
 
 
 def machine_kind_name() -> str:
-    """The name of this kind of machine: all machines of a kind can run one compiled program.
+    """The name of this kind of machine.
 
-    It has a digest of the architecture, the processor's model and instructions, and the version of
-    jaxlib.
+    All machines of a kind can run one compiled program. The name has a digest of the architecture,
+    the processor's model and instructions, and the version of jaxlib.
     """
     features = [platform.processor(), package_version("jaxlib")]
     processors = Path("/proc/cpuinfo")
@@ -48,7 +48,9 @@ def machine_kind_name() -> str:
 
 
 def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
-    """Make JAX keep compiled programs in a folder, below which each kind of machine has its own.
+    """Make JAX keep compiled programs in a folder.
+
+    Each kind of machine has a folder of its own below it.
 
     Args:
         folder: has a folder for each kind of machine.
@@ -64,7 +66,7 @@ def cache_compiled_programs(folder: Path, min_seconds: float = 0.0) -> None:
 
 
 def cache_compiled_programs_for_user() -> None:
-    """Cache programs in a folder of the user, unless JAX has a folder already.
+    """Make JAX keep compiled programs in a folder of the user, unless it has a folder already.
 
     The folder is `$DPBT_CACHE`, or else `dpbt/programs` in `$XDG_CACHE_HOME` or `~/.cache`. Anyone
     who can write there can run code, so a new folder is the user's alone (mode 0700). If none can
@@ -81,13 +83,13 @@ def cache_compiled_programs_for_user() -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         stat = folder.stat()
         if os.name != "posix" or (stat.st_uid == os.getuid() and not stat.st_mode & 0o022):
-            delete_oldest_programs(folder)
+            delete_least_recently_used_programs(folder)
             cache_compiled_programs(folder)
             delete_damaged_programs_when_jax_warns(folder)
 
 
-def delete_oldest_programs(folder: Path, max_bytes: int = MAX_FOLDER_BYTES) -> None:
-    """Delete the least recently used programs until the folder is at most this large.
+def delete_least_recently_used_programs(folder: Path, max_bytes: int = MAX_FOLDER_BYTES) -> None:
+    """Delete the least recently used programs until a folder is at most this large.
 
     Another process may read a program or delete it at the same time. It then compiles it again.
 
@@ -125,9 +127,9 @@ _WARNING_OF_DAMAGED_PROGRAM = re.compile(
 
 
 def delete_damaged_programs_when_jax_warns(folder: Path) -> None:
-    """Let a warning of JAX that it cannot read a program delete that program, and not be shown.
+    """From now on delete each compiled program that JAX warns it cannot read.
 
-    Without this JAX would warn of it in every run.
+    The warning is not shown. Without this JAX would warn of it in every run.
 
     JAX never replaces a file. It compiles the program after the warning, and then writes it anew.
 

@@ -66,7 +66,7 @@ def write_domain_template(options: argparse.Namespace) -> None:
     and categories from the meaning of the columns. A Table Schema declares some of them.
     """
     path = None if options.out is None else outputs.checked_output_path(options)
-    columns = read_column_entries(options, options.label)
+    columns = read_column_names_as_entries(options, options.label)
     with as_input_error():
         text = domains.template(
             columns,
@@ -87,7 +87,10 @@ def write_domain_template(options: argparse.Namespace) -> None:
 
 
 def _escape_characters_not_in_encoding(json_text: str, encoding: str | None = "utf-8") -> str:
-    """JSON text for an encoding: unchanged if the encoding has all its characters, else escaped.
+    """Escape JSON text for an encoding that lacks some of its characters.
+
+    If the encoding has all of them, the text is unchanged. Else every character beyond ASCII
+    becomes an escape of JSON.
 
     Then every character beyond ASCII becomes an escape of JSON.
     """
@@ -102,7 +105,7 @@ ColumnEntry = dict[str, Any]
 """The JSON object that declares a column in a domain's file; what is unknown is null or empty."""
 
 
-def read_column_entries(
+def read_column_names_as_entries(
     options: argparse.Namespace, label_name: str | None = None, *, ask_if_header: bool = False
 ) -> dict[str, ColumnEntry]:
     """Read the names of columns, and make an entry of the domain's file for each: name -> entry.
@@ -156,7 +159,7 @@ def read_column_entries(
 
 
 def _read_entries_of_schema(schema_path: Path) -> dict[str, ColumnEntry]:
-    """The entries of the columns of a Parquet file, or of a Table Schema in JSON.
+    """Read the entries of columns from a Parquet file, or from a Table Schema in JSON.
 
     Columns of which no cell would be read, such as durations, are left out, and standard error
     says so.
@@ -183,7 +186,7 @@ def _read_entries_of_schema(schema_path: Path) -> dict[str, ColumnEntry]:
 
 
 class _SchemaField(NamedTuple):
-    """A field of a schema.
+    """A field of a schema: its type and other properties.
 
     Attributes:
         type_name: the name of its type.
@@ -204,7 +207,10 @@ _NUMERIC_PREFIXES = "int", "uint", "half", "float", "double", "decimal", "number
 
 
 def _entry_of_schema_field(field: _SchemaField) -> ColumnEntry:
-    """Convert a field of a schema to the entry of a column, with its declared range or values."""
+    """Convert a field of a schema to the entry of a column.
+
+    The entry has the range or the values that the field declares.
+    """
     type_name, properties = field
     constraints = properties.get("constraints") or {}
     if type_name.startswith(("date", "timestamp")):
@@ -234,7 +240,11 @@ def _entry_of_schema_field(field: _SchemaField) -> ColumnEntry:
 
 
 def _read_fields_of_table_schema(path: Path) -> dict[str, _SchemaField]:
-    """The fields of a Table Schema by their names; ValueError for any other file."""
+    """Read the fields of a Table Schema, by name.
+
+    Raises:
+        ValueError: for any other file.
+    """
     try:
         content = storage.parse_json(path.read_bytes(), "the schema")
         if "resources" in content:
@@ -271,7 +281,7 @@ T = TypeVar("T")
 
 
 class _BackToLastQuestion(Exception):  # noqa: N818  # it is an answer, and no error
-    """The answer `<`, which goes back to the previous question."""
+    """The answer `<`, by which the owner goes back to the previous question."""
 
 
 def _ask_until_valid(question: str, parse: Callable[[str], T]) -> T:
@@ -320,17 +330,20 @@ def _ask_for_choice(
 
 
 def _ask_yes_or_no(question: str) -> bool:
-    """Ask a question, and return whether the answer is yes; an empty answer is no."""
+    """Ask a question, and return whether the answer is yes.
+
+    An empty answer is no.
+    """
     return _ask_for_choice(f"  {question} (y, n) [n]?", "yn", default="n") == "y"
 
 
 def _split_at_commas(text: str) -> list[str]:
-    """The texts between the commas, without blanks around them."""
+    """Split text at its commas, without blanks around the parts."""
     return [word.strip() for word in text.split(",")]
 
 
 def _split_into_two_words(text: str) -> list[str]:
-    """The two words of an answer, with a comma or a blank between them."""
+    """Split an answer into two words, at a comma or a blank between them."""
     words = _split_at_commas(text) if "," in text else text.split()
     if len(words) != 2:
         raise ValueError("two answers, please, with a comma or a blank between them")
@@ -361,7 +374,7 @@ def _parse_unambiguous_number(text: str) -> int | float:
 
 
 def _split_into_ends_of_range(text: str) -> list[str]:
-    """The texts of the two ends of a range, such as 0 100, "0 to 100" or "0, 100".
+    """Split the text of a range, such as 0 100, "0 to 100" or "0, 100", into its two ends.
 
     Raises:
         ValueError: for other text.
@@ -389,7 +402,10 @@ def _parse_nominal_entry(text: str) -> ColumnEntry:
 
 
 def _parse_boolean_entry(text: str) -> ColumnEntry:
-    """Parse the words for true and false, 1 and 0 for none, into the entry of a Boolean column."""
+    """Parse the words for true and false into the entry of a Boolean column.
+
+    Without words they are 1 and 0.
+    """
     true, false = _split_into_two_words(text or "1 0")
     return {"type": "boolean", "true": true, "false": false}
 
@@ -400,8 +416,8 @@ def _parse_two_class_label(text: str) -> ColumnEntry:
     return {"positive": positive, "negative": negative}
 
 
-def _check_column_entry(entry: ColumnEntry) -> ColumnEntry:
-    """Return the entry if it declares a column.
+def _checked_column_entry(entry: ColumnEntry) -> ColumnEntry:
+    """Return an entry, once it is clear that it declares a column.
 
     Raises:
         ValueError: if it does not, saying what is wrong in the terms of a domain.
@@ -417,13 +433,13 @@ _VALUES_QUESTION = "  the values, with commas between them:"
 def _ask_for_numeric_entry() -> ColumnEntry:
     """Ask for a numeric column's range, bins, scale and missing cells, and make its entry."""
     entry = _ask_until_valid(
-        _RANGE_QUESTION, lambda text: _check_column_entry(_parse_numeric_entry(text))
+        _RANGE_QUESTION, lambda text: _checked_column_entry(_parse_numeric_entry(text))
     )
     return _ask_for_bins_scale_and_missing(entry)
 
 
 def _ask_for_bins_scale_and_missing(entry: ColumnEntry) -> ColumnEntry:
-    """Ask for the bins, the scale and the missing cells of a column, and add them to its entry.
+    """Ask for the bins, the scale and missing cells of a column, and add them to its entry.
 
     Args:
         entry: of a numeric column that has a range.
@@ -434,7 +450,7 @@ def _ask_for_bins_scale_and_missing(entry: ColumnEntry) -> ColumnEntry:
             return entry
         if not re.fullmatch("[0-9]{1,3}", text):
             raise ValueError("a whole number of bins, please, from 2 to 256")
-        return _check_column_entry({**entry, "bins": int(text)})
+        return _checked_column_entry({**entry, "bins": int(text)})
 
     default = entry.get("bins", 10)
     entry = _ask_until_valid(f"  how many bins [{default}]:", parse_bins)
@@ -442,13 +458,16 @@ def _ask_for_bins_scale_and_missing(entry: ColumnEntry) -> ColumnEntry:
         scale = _ask_for_choice("  bins of even width, or of a log scale (e, l) [e]?", "el", "e")
         if scale == "l":
             entry = {**entry, "scale": "log"}
-    return _ask_whether_cells_may_be_missing(entry)
+    return _ask_about_missing_cells(entry)
 
 
-def _ask_whether_cells_may_be_missing(entry: ColumnEntry) -> ColumnEntry:
-    """Ask whether cells may be missing and that may tell something, and add that to the entry."""
+def _ask_about_missing_cells(entry: ColumnEntry) -> ColumnEntry:
+    """Ask about the missing cells of a column, and add the answer to its entry.
+
+    It is one question: whether cells may be missing, and may tell something by that.
+    """
     if _ask_yes_or_no("may cells be missing, and may that tell something"):
-        return _check_column_entry({**entry, "missing": True})
+        return _checked_column_entry({**entry, "missing": True})
     return entry
 
 
@@ -479,19 +498,19 @@ def _ask_for_date_entry() -> ColumnEntry:
     declared = {"date": date, "unit": unit}
     if unit in _RANGE_BY_DATE_UNIT:
         entry: ColumnEntry = {"type": "numeric", **_RANGE_BY_DATE_UNIT[unit], **declared}
-        return _ask_whether_cells_may_be_missing(_check_column_entry(entry))
+        return _ask_about_missing_cells(_checked_column_entry(entry))
 
     def parse_dates(text: str) -> ColumnEntry:
         words = re.split(r"\s*(?:;|,|\bto\b)\s*|\s+", text.strip())
         if len(words) != 2:
             raise ValueError("two dates, please, with a blank between them")
         ends = dict(zip(("low", "high"), words, strict=True))
-        return _check_column_entry({"type": "numeric", **ends, **declared})
+        return _checked_column_entry({"type": "numeric", **ends, **declared})
 
     if unit == "year":
         entry = _ask_until_valid(
             "  the first and the last year that it may be, such as 2010 2024:",
-            lambda text: _check_column_entry({**_parse_numeric_entry(text), **declared}),
+            lambda text: _checked_column_entry({**_parse_numeric_entry(text), **declared}),
         )
     else:
         entry = _ask_until_valid(
@@ -504,10 +523,10 @@ def _ask_for_date_entry() -> ColumnEntry:
 def _ask_for_nominal_entry() -> ColumnEntry:
     """Ask for a nominal column's values, and whether they are ordered, and make its entry."""
     entry = _ask_until_valid(
-        _VALUES_QUESTION, lambda text: _check_column_entry(_parse_nominal_entry(text))
+        _VALUES_QUESTION, lambda text: _checked_column_entry(_parse_nominal_entry(text))
     )
     if len(entry["values"]) > 2 and _ask_yes_or_no("have they an order, the lowest first"):
-        return _check_column_entry({**entry, "ordered": True})
+        return _checked_column_entry({**entry, "ordered": True})
     return entry
 
 
@@ -515,9 +534,9 @@ def _ask_for_boolean_entry() -> ColumnEntry:
     """Ask for a Boolean column's words and missing cells, and make its entry."""
     entry = _ask_until_valid(
         "  the words for true and for false [1 0]:",
-        lambda text: _check_column_entry(_parse_boolean_entry(text)),
+        lambda text: _checked_column_entry(_parse_boolean_entry(text)),
     )
-    return _ask_whether_cells_may_be_missing(entry)
+    return _ask_about_missing_cells(entry)
 
 
 _QUESTIONS_BY_KIND: dict[str, Callable[[], ColumnEntry]] = {
@@ -620,7 +639,7 @@ def _parse_label_entry(question: _LabelQuestion, column: str, text: str) -> Colu
 
 
 class _LabelAndColumnEntries(NamedTuple):
-    """The entries of the label, and of the columns by name."""
+    """The entry of the label, and the entries of the columns by name."""
 
     label: ColumnEntry
     columns: dict[str, ColumnEntry]
@@ -629,7 +648,9 @@ class _LabelAndColumnEntries(NamedTuple):
 def _ask_for_label_and_column_entries(
     schema_entries: Mapping[str, ColumnEntry],
 ) -> _LabelAndColumnEntries:
-    """Ask for the label and then for each other column. The answer `<` asks for the last one again.
+    """Ask for the label and then for each other column, and make their entries.
+
+    The answer `<` asks for the last one again.
 
     Args:
         schema_entries: the entry of each column by a schema, or `domains.UNDECLARED_COLUMN`.
@@ -674,13 +695,15 @@ def ask_for_domain_file(options: argparse.Namespace) -> None:
 
 
 def _ask_and_write_domain(options: argparse.Namespace, path: Path) -> None:
-    """Ask for a label and for the columns of the rows or schema, and write them as a domain's file.
+    """Ask for the label and the columns, and write them as a domain's file.
+
+    The names of the columns are those of the rows, or of a schema.
 
     Raises:
-        InputError: if the owner stops, and as `read_column_entries`.
+        InputError: if the owner stops, and as `read_column_names_as_entries`.
         OSError: if a file cannot be read or written.
     """
-    schema_entries = read_column_entries(options, ask_if_header=True)
+    schema_entries = read_column_names_as_entries(options, ask_if_header=True)
     try:
         print(_INTRODUCTION)
         if options.from_schema is None and options.no_header is None:

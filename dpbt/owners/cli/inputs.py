@@ -94,7 +94,7 @@ def read_domain_and_label(path: str) -> domains.DomainFile:
         return domains.read_domain(path)
 
 
-def read_domain_with_column_patterns(options: argparse.Namespace) -> domains.DomainFile:
+def read_domain_and_expand_column_patterns(options: argparse.Namespace) -> domains.DomainFile:
     """Read the domain and the label of --domain, and replace its patterns by columns of the rows.
 
     A pattern stands for the names of several columns. The header of the rows is read only if there
@@ -127,7 +127,9 @@ def read_domain_with_column_patterns(options: argparse.Namespace) -> domains.Dom
 
 
 def iter_column_names_of_rows(options: argparse.Namespace) -> Iterator[str]:
-    """Yield the public names of the columns of a file of rows, which is opened for the first one.
+    """Yield the public names of the columns of a file of rows.
+
+    The file is opened for the first name.
 
     Raises:
         InputError: for a file without names, and for a pipe, which can be read only once.
@@ -145,9 +147,10 @@ def iter_column_names_of_rows(options: argparse.Namespace) -> Iterator[str]:
 
 
 def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Label) -> "Recipe":
-    """Build the recipe that the options `RECIPE_OPTIONS` state.
+    """Build the recipe that the options of a command state.
 
-    From then on JAX keeps its compiled programs on disk (`compilation_cache`).
+    These are the `RECIPE_OPTIONS`. From then on JAX keeps its compiled programs on disk
+    (`compilation_cache`).
 
     Args:
         options: the parsed options.
@@ -181,7 +184,9 @@ def recipe_from_options(options: argparse.Namespace, domain: Domain, label: Labe
 def text_form_from_options(
     options: argparse.Namespace, default_names: Iterable[str]
 ) -> files.TextForm:
-    """The layout of a text file that the options `FORM_OPTIONS` state.
+    """Make the layout of a text file that the options of a command state.
+
+    These are the `FORM_OPTIONS`.
 
     Args:
         options: the parsed options.
@@ -203,7 +208,7 @@ def text_form_from_options(
 
 
 class DeclaredRows(NamedTuple):
-    """The path of a file of rows, or of a folder of blocks, with its domain, label and layout.
+    """The path of a file or folder of rows, with the domain, label and layout that it is read by.
 
     Attributes:
         path: the path of the file or the folder.
@@ -224,13 +229,15 @@ class DeclaredRows(NamedTuple):
 
 
 def declared_rows_from_options(options: argparse.Namespace) -> DeclaredRows:
-    """The path, domain, label and layout of the rows that the options name. No row is read.
+    """Make the path, domain, label and layout of the rows that the options name.
+
+    No row is read.
 
     Raises:
-        InputError: as `read_domain_with_column_patterns` and `text_form_from_options`.
-        OSError: as `read_domain_with_column_patterns`.
+        InputError: as `read_domain_and_expand_column_patterns` and `text_form_from_options`.
+        OSError: as `read_domain_and_expand_column_patterns`.
     """
-    rows = DeclaredRows(options.file, *read_domain_with_column_patterns(options))
+    rows = DeclaredRows(options.file, *read_domain_and_expand_column_patterns(options))
     if Path(options.file).is_dir():
         return rows
     check_parquet_dates_are_declared(
@@ -242,7 +249,7 @@ def declared_rows_from_options(options: argparse.Namespace) -> DeclaredRows:
 def check_parquet_dates_are_declared(
     rows_path: str, kind_by_column: Mapping[str, Column | None]
 ) -> None:
-    """Refuse a Parquet file in which a column has a type of dates and the domain declares no dates.
+    """Refuse a Parquet file with a column of dates that the domain does not declare as dates.
 
     Args:
         rows_path: a file of rows; any but a Parquet file passes.
@@ -287,7 +294,10 @@ def make_owner_report_of_file(rows: DeclaredRows) -> file_report.OwnerReport:
 
 
 def warn_owner_of_suspect_columns(report: file_report.OwnerReport) -> None:
-    """Print which columns the domain may not read as meant, on standard error, a terminal."""
+    """Print a warning of columns that the domain may not read as meant, for the owner of the rows.
+
+    Callers make sure that standard error, to which it goes, is a terminal.
+    """
     lines = report.describe_suspect_columns().splitlines()
     if not report.suspect_columns:
         lines = [f"  {count} lines have {fault}" for fault, count in report.faults.items()]
@@ -299,10 +309,11 @@ def warn_owner_of_suspect_columns(report: file_report.OwnerReport) -> None:
 def ask_owner_about_suspect_columns(
     rows: DeclaredRows, *, skip_question: bool, action: str
 ) -> None:
-    """On a terminal, show the owner which columns the domain may not fit, and ask whether to go on.
+    """Show the owner which columns the domain may not fit, and ask whether to go on.
 
-    No row is read if `skip_question` is set, without a terminal, or for a pipe, so that nothing
-    depends on any row. A folder of blocks was checked before it was converted.
+    This is done on a terminal alone. No row is read if `skip_question` is set, without a terminal,
+    or for a pipe, so that nothing depends on any row. A folder of blocks was checked before it was
+    converted.
 
     Args:
         rows: the file, or a folder of blocks.

@@ -23,7 +23,7 @@ from dpbt.data.column_types import Nominal, Numeric, have_same_labels
 from dpbt.data.domains import check_same_domain
 from dpbt.models import measures
 from dpbt.models.contributions import ROW_IS_SHOWN
-from dpbt.models.model import Model, describe_number_model
+from dpbt.models.model import Model, describe_constant_and_mean_error
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli.inputs import (
     FORM_OPTIONS,
@@ -31,7 +31,7 @@ from dpbt.owners.cli.inputs import (
     PROGRESS_OPTION,
     ROWS_HELP,
     check_parquet_dates_are_declared,
-    read_domain_with_column_patterns,
+    read_domain_and_expand_column_patterns,
     text_form_from_options,
     warn_owner_of_suspect_columns,
 )
@@ -53,7 +53,7 @@ from dpbt.owners.file_report import OwnerReportBuilder
 
 
 def _load_model(path: str) -> Model:
-    """Load the model that a file holds.
+    """Load a saved model from its file.
 
     Raises:
         InputError: if the file is not a complete saved model.
@@ -119,7 +119,7 @@ def explain_model_or_row(options: argparse.Namespace) -> None:
 
 
 def _read_row_to_explain(model: Model, options: argparse.Namespace) -> np.ndarray:
-    """u8[1, F]: read and encode the row that the option --row names.
+    """Read and encode the row that the option --row names: u8[1, F].
 
     Raises:
         InputError: for a row that is not in the file or is absent, for a model without a domain,
@@ -377,7 +377,7 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
     as `check` does.
     """
     model = _load_model(options.model)
-    domain, label = read_domain_with_column_patterns(options)
+    domain, label = read_domain_and_expand_column_patterns(options)
     model_domain = model.about.domain
     about = model.about
     have_one_label = about.classes == label.classes
@@ -418,14 +418,15 @@ def evaluate_model_on_labelled_rows(options: argparse.Namespace) -> None:
         print(f"{name}: {'none' if value is None else format(value, '.4g')}")
     for line in evaluation.calibration:
         print(f"  {line}")
-    for line in describe_number_model(model):
+    for line in describe_constant_and_mean_error(model):
         print(line)
 
 
 class _MeasuresAndCalibration(NamedTuple):
-    """Measures of a model's predictions, such as accuracy, and lines of text on its calibration.
+    """Measures of a model's predictions, and lines of text on its calibration.
 
-    There are no such lines for several classes and for quantiles.
+    The accuracy is such a measure. There are no lines on the calibration for several classes and
+    for quantiles.
     """
 
     values: measures.Measures
@@ -472,7 +473,7 @@ def _measure_predictions(
                 f"{group.num_rows} rows are {positive_class}"
                 for group in measures.calibration_bins(target, positive)
             ]
-    most_frequent = measures.share_of_most_frequent(target)
+    most_frequent = measures.share_of_most_frequent_class(target)
     return _MeasuresAndCalibration(
         {**measured, "accuracy of the most frequent class": most_frequent}, calibration
     )
@@ -567,14 +568,17 @@ def _iter_encoded_blocks(
 
 
 def _cells_as_list(cells: Any) -> list[Any]:
-    """The cells of a column, which a file of text or a Parquet file was read to, as a list."""
+    """The cells of a column as a list.
+
+    The column was read from a file of text, or from a Parquet file.
+    """
     return cells.to_pylist() if hasattr(cells, "to_pylist") else list(cells)
 
 
 def _prediction_cells_by_column(
     model: Model, rows: np.ndarray, *, per_class: bool
 ) -> dict[str, list]:
-    """Predict encoded rows, as columns of text or classes to print: name -> a cell for each row.
+    """Predict encoded rows, and return columns to print: name -> a cell for each row.
 
     Args:
         model: the model.

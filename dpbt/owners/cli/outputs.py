@@ -24,7 +24,10 @@ FORCE_OPTION = option("--force", "replace the file if it exists")
 
 
 def out_and_force_options(help_text: str, required: bool = False) -> tuple[Option, Option]:
-    """The options --out and --force, which `checked_output_path` reads."""
+    """The options --out and --force, by which commands state a file to write.
+
+    `checked_output_path` reads them.
+    """
     return option("--out FILE", help_text, required=required), FORCE_OPTION
 
 
@@ -89,7 +92,7 @@ def _check_output_is_no_input_file(
 
 
 def print_note_on_output(output_path: Path, note: str) -> None:
-    """Print a note on a file that was written, where it does not get into that file.
+    """Print a note on a file that was written, to a stream that is not the file.
 
     It is printed on standard output, or on standard error if standard output is the file.
     """
@@ -105,7 +108,10 @@ class OutputFileState:
 
     @property
     def is_written(self) -> bool:
-        """Whether another, complete file is there by now; False for a pipe or a device."""
+        """Whether another, complete file is at the path by now.
+
+        It is False for a pipe or a device.
+        """
         return not storage.is_stream(self.path) and _file_identity(self.path) != self._before
 
     def __str__(self) -> str:
@@ -115,9 +121,9 @@ class OutputFileState:
 
 
 def _file_identity(path: Path) -> tuple[int, ...] | None:
-    """(device, inode, time of change, size), which tell a file from another at its path.
+    """The device, inode, time of change and size of the file at a path.
 
-    It is None if there is no file.
+    They tell the file from another one there. The result is None if there is no file.
     """
     try:
         status = path.stat()
@@ -128,14 +134,14 @@ def _file_identity(path: Path) -> tuple[int, ...] | None:
 
 @contextlib.contextmanager
 def say_on_interruption_which_files_were_written(*paths: Path) -> Iterator[None]:
-    """If the block is interrupted, let the error say which of the files were written."""
+    """Turn an interruption of the block into an error that says which files were written."""
     states = [OutputFileState(path) for path in paths]
     with say_on_interruption(lambda: "; ".join(map(str, states))):
         yield
 
 
 def save_there_or_in_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path:
-    """Save a model that was paid for: at the path, or if that fails in a temporary folder.
+    """Save a model that was paid for at a path, or if that fails in a temporary folder.
 
     If saving is interrupted, the model is saved in such a folder, too, before the program ends.
 
@@ -159,7 +165,7 @@ def save_there_or_in_temporary_folder(path: Path, save: Callable[[Path], object]
         if is_interrupted and state.is_written:
             raise
         with _ignore_signals():
-            elsewhere = _save_in_temporary_folder(path, save)
+            elsewhere = _save_on_first_disk_that_takes_it(path, save)
             if elsewhere is None:
                 raise
             reason = "interrupted" if is_interrupted else _error_text_without_path(error, path)
@@ -175,13 +181,21 @@ def _error_text_without_path(error: BaseException, path: Path) -> str:
     return reason or str(error).removeprefix(f"{path}: ")
 
 
-def _save_in_temporary_folder(path: Path, save: Callable[[Path], object]) -> Path | None:
+def _save_on_first_disk_that_takes_it(
+    intended_path: Path, save: Callable[[Path], object]
+) -> Path | None:
     """Save a model in a new temporary folder, on the first disk that takes it.
+
+    Args:
+        intended_path: where the model could not be written. Its name is kept, unless it is long.
+        save: writes the model to the path that it is called with.
 
     Returns:
         The path of the file; None if no disk takes it.
     """
-    name = f"model{storage.short_suffix(path)}" if len(os.fsencode(path.name)) > 100 else path.name
+    name = intended_path.name
+    if len(os.fsencode(name)) > 100:
+        name = f"model{storage.short_suffix(intended_path)}"
     for find_parent in (tempfile.gettempdir, Path.home, Path.cwd, lambda: "/dev/shm"):
         folder = None
         try:
@@ -196,7 +210,7 @@ def _save_in_temporary_folder(path: Path, save: Callable[[Path], object]) -> Pat
 
 @contextlib.contextmanager
 def _ignore_signals() -> Iterator[None]:
-    """Ignore the signals that ask the process to end while the block runs, so that it completes.
+    """Ignore the signals that ask the process to end, so that the block completes.
 
     Outside of the main thread it does nothing.
     """

@@ -37,7 +37,7 @@ _STATUS_OF_SIGNAL = 128
 
 
 class InputError(ValueError):
-    """An option, a file or a domain is not what the program expects."""
+    """The error for an option, a file or a domain that is not what the program expects."""
 
 
 @contextlib.contextmanager
@@ -63,7 +63,7 @@ def as_input_error(path: str | Path | None = None) -> Iterator[None]:
 
 
 class Interruption(KeyboardInterrupt):
-    """An interruption, whose text says what it leaves behind."""
+    """An interruption of a command, whose text says what it leaves behind."""
 
 
 _received_signals: list[int] = []
@@ -72,7 +72,7 @@ _received_signals: list[int] = []
 
 @contextlib.contextmanager
 def say_on_interruption(describe_state: Callable[[], str]) -> Iterator[None]:
-    """If the block is interrupted, raise an error on what is true of files and budget by then.
+    """Turn an interruption of the block into an error that says what is true of files and budget.
 
     Of nested blocks the innermost one that is interrupted says so.
 
@@ -93,10 +93,11 @@ def say_on_interruption(describe_state: Callable[[], str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _raise_on_signals() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the block on signals that ask to end, in the main thread.
+def _raise_keyboard_interrupt_on_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt in the block on signals that ask the process to end.
 
-    A signal that the process ignores, as under `nohup`, stays ignored.
+    This is done in the main thread alone. A signal that the process ignores, as under `nohup`,
+    stays ignored.
     """
 
     def interrupt(number: int, _: object) -> None:
@@ -171,7 +172,9 @@ def run_command_line(
     *,
     default_interruption_text: str = "the output may be incomplete",
 ) -> int:
-    """Run a command line. Errors of input and interruptions become one line on standard error.
+    """Run the program of a command line, and return its exit status.
+
+    Errors of input and interruptions become one line on standard error.
 
     Args:
         parser: parses the options, one of which is the `program` to run.
@@ -189,7 +192,7 @@ def run_command_line(
 
     try:
         with (
-            _raise_on_signals(),
+            _raise_keyboard_interrupt_on_signals(),
             _escape_characters_that_stdout_lacks(),
             warnings.catch_warnings(),
             say_on_interruption(lambda: default_interruption_text),
@@ -255,7 +258,7 @@ _OPTION_TEXT_BY_PATTERN = {
 
 
 def _replace_argument_names_by_options(error_text: str) -> str:
-    """Replace the arguments of functions that the text of an error names by options of commands."""
+    """Replace the names of arguments in the text of an error by those of options of commands."""
     for pattern, option_text in _OPTION_TEXT_BY_PATTERN.items():
         error_text = re.sub(pattern, option_text, error_text)
     return error_text
@@ -285,7 +288,10 @@ class Parser(argparse.ArgumentParser):
         self._commands: Mapping[str, Any] = {}
 
     def parse_known_args(self, *arguments):  # type: ignore[override]
-        """As `argparse.ArgumentParser` does, once the options of the command are added."""
+        """Parse arguments, after the options of the command are added.
+
+        In all else it is as in `argparse.ArgumentParser`.
+        """
         if self._command is not None:
             command = _import_command(self._command)
             self._command = None
@@ -301,16 +307,17 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(*arguments)
 
     def add_argument(self, *names, **options):  # type: ignore[override]
-        """As `argparse.ArgumentParser` does; a leading `~` of a path is the home of a user.
+        """Add an argument; the `~` that a path begins with will mean the home of a user.
 
-        Shells leave the `~` of --out=~/model.json.
+        In all else it is as in `argparse.ArgumentParser`. Shells leave the `~` of
+        --out=~/model.json.
         """
         if options.get("metavar") in _METAVARS_OF_PATHS:
             options.setdefault("type", os.path.expanduser)
         return super().add_argument(*names, **options)
 
     def format_help(self) -> str:
-        """The help, with a line for each sub-command."""
+        """The text of the help, with a line for each sub-command."""
         lines = [
             f"  {name:{max(map(len, self._commands))}}  {_summary_of_command(command)}".rstrip()
             for name, command in self._commands.items()
@@ -318,7 +325,9 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() + "\n".join(["\ncommands:", *lines, ""] if lines else [])
 
     def add_commands(self, commands: Mapping[str, Any]) -> None:
-        """Add sub-commands. The parsed options hold the function of the chosen one as `program`.
+        """Add sub-commands to the parser.
+
+        The parsed options hold the function of the chosen one as `program`.
 
         Args:
             commands: each sub-command by name: a function or a module, or the full name of one.
@@ -334,7 +343,7 @@ class Parser(argparse.ArgumentParser):
         return bool(self._commands)
 
     def error(self, message: str) -> NoReturn:
-        """Refuse the command line.
+        """Raise an error that says what is wrong with the command line, instead of exiting.
 
         Raises:
             InputError: always; it names the option, its value, and where help is.
@@ -344,7 +353,10 @@ class Parser(argparse.ArgumentParser):
 
 
 def _import_command(command: Any) -> Any:
-    """Import a command if it is a name, MODULE or MODULE:FUNCTION; return any other as it is."""
+    """Import a command if it is a name, and return any other as it is.
+
+    A name is MODULE or MODULE:FUNCTION.
+    """
     if not isinstance(command, str):
         return command
     module_name, _, function_name = command.partition(":")
@@ -353,7 +365,10 @@ def _import_command(command: Any) -> Any:
 
 
 def _summary_of_command(command: Any) -> str:
-    """The first line of a command's help; empty under `python -OO`, which keeps no docstrings."""
+    """The first line of a command's help.
+
+    It is empty under `python -OO`, which keeps no docstrings.
+    """
     return inspect.cleandoc(_import_command(command).__doc__ or "").partition("\n")[0]
 
 
@@ -365,7 +380,10 @@ def _sub_commands_by_name(command: Any) -> Mapping[str, Any]:
 
 
 def whole_number_type(min_number: int, max_number: int | None = None) -> Callable[[str], int]:
-    """A parser, for `argparse`, of whole numbers from a minimum to a maximum; None for none."""
+    """Make a parser, for `argparse`, of whole numbers from a minimum to a maximum.
+
+    A maximum of None is no bound.
+    """
 
     def parse(text: str) -> int:
         if not re.fullmatch("[+-]?[0-9]+", text):  # int() reads "1_000", blanks and other digits
@@ -382,18 +400,22 @@ def whole_number_type(min_number: int, max_number: int | None = None) -> Callabl
     return parse
 
 
-def number_type(bounds_text: str, is_valid: Callable[[float], bool]) -> Callable[[str], float]:
-    """A parser, for `argparse`, of numbers within bounds. It never returns NaN.
+def bounded_number_type(
+    bounds_text: str, is_within_bounds: Callable[[float], bool]
+) -> Callable[[str], float]:
+    """Make a parser, for `argparse`, of numbers within bounds.
+
+    It never returns NaN.
 
     Args:
         bounds_text: the bounds, as errors state them.
-        is_valid: whether a number is within them.
+        is_within_bounds: whether a number is within them.
     """
 
     def parse(text: str) -> float:
         if "_" in text or not text.isascii() or math.isnan(number := float(text)):
             raise ValueError
-        if not is_valid(number):
+        if not is_within_bounds(number):
             raise argparse.ArgumentTypeError(f"must be {bounds_text}, got {text}")
         return number
 
@@ -401,10 +423,12 @@ def number_type(bounds_text: str, is_valid: Callable[[float], bool]) -> Callable
     return parse
 
 
-positive_number = number_type("greater than 0 and finite", lambda number: 0 < number < math.inf)
+positive_number = bounded_number_type(
+    "greater than 0 and finite", lambda number: 0 < number < math.inf
+)
 """The type of an argument that is a finite number above 0."""
 
-share_below_one = number_type("at least 0 and less than 1", lambda number: 0 <= number < 1)
+share_below_one = bounded_number_type("at least 0 and less than 1", lambda number: 0 <= number < 1)
 """The type of an argument that is a number in [0, 1)."""
 
 
@@ -439,7 +463,7 @@ Option = tuple[str, dict[str, Any]]
 
 
 def option(name: str, help_text: str, **parser_options: Any) -> Option:
-    """Describe an option or an argument of a command to `argparse`, by its name and its help.
+    """Describe an option or an argument of a command to `argparse`.
 
     Args:
         name: "--name VALUE" for an option, "--name" for a flag, or "name VALUE" for an argument.
@@ -454,7 +478,9 @@ def option(name: str, help_text: str, **parser_options: Any) -> Option:
 
 
 def as_command(*options: Option) -> Callable[[Callable], Any]:
-    """A decorator that makes a function of the parsed options a command.
+    """Make a decorator that turns a function of the parsed options into a command.
+
+    The docstring of the function is the help.
 
     Its docstring is the help.
     """

@@ -12,8 +12,8 @@ from dpbt.common.progress import show_progress
 from dpbt.data import files
 from dpbt.data.convert import raw_rows_of_columns
 from dpbt.data.domains import check_same_domain
-from dpbt.models.file import encode_model
-from dpbt.models.model import describe_number_model, without_training_parts
+from dpbt.models.file import encode_model_as_ascii_json
+from dpbt.models.model import describe_constant_and_mean_error, without_training_parts
 from dpbt.models.scoring import BLOCK_ROWS
 from dpbt.owners.cli import inputs, outputs
 from dpbt.owners.cli.inputs import DOMAIN_HELP, PROGRESS_OPTION, ROWS_HELP
@@ -59,7 +59,7 @@ def print_owner_report(options: argparse.Namespace) -> None:
     except InputError as error:
         may_lack_header = any(text in str(error) for text in _ERROR_TEXTS_ON_HEADERS)
         if may_lack_header and options.no_header is None:
-            _show_owner_what_was_read_as_header(options)
+            _show_owner_header_and_later_candidates(options)
         raise
 
 
@@ -69,8 +69,10 @@ _ERROR_TEXTS_ON_HEADERS = ("is there a header", ": one cell,", "one cell is no h
 _MAX_LINES_ABOVE_HEADER = 20
 
 
-def _show_owner_what_was_read_as_header(options: argparse.Namespace) -> None:
-    """Show the owner the line that was read as the header, and which later line may be the header.
+def _show_owner_header_and_later_candidates(options: argparse.Namespace) -> None:
+    """Show the owner the line that was read as the header, and a later line that may be the header.
+
+    The later line is the first, of the next 19, that names all columns of the domain.
 
     That is the first line, of the next 19, that names all columns of the domain.
     """
@@ -214,14 +216,14 @@ def _fit_and_write_model(
                 checkpoint=checkpoint,
                 progress=progress,
             )
-        path = progress.model_path = _save_paid_model(model, rows, progress.path)
+        path = progress.model_path = _save_or_print_paid_model(model, rows, progress.path)
         if checkpoint is not None:
             checkpoint.delete_keys()
             progress.holds_keys = False
     ledger_lines = str(dpbt.ledger(model)).splitlines()
     print_note = functools.partial(outputs.print_note_on_output, path)
     print_note(next(line for line in ledger_lines if line.startswith("total:")))
-    for line in describe_number_model(model):
+    for line in describe_constant_and_mean_error(model):
         print_note(line)
     if privacy_filter is not None:
         print_note(f"{options.filter}: {privacy_filter.describe_remaining()}")
@@ -255,8 +257,10 @@ def _check_memory_and_budget(
             privacy_filter.check(recipe)
 
 
-def _save_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> Path:
-    """Save a model, or print it as the last line of standard output if no disk takes it.
+def _save_or_print_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> Path:
+    """Save a model that was paid for, or print it if no disk takes it.
+
+    It is printed as the last line of standard output.
 
     Returns:
         The path of the file, which is in a temporary folder if the stated path cannot be written.
@@ -268,7 +272,7 @@ def _save_paid_model(model: "Model", rows: inputs.DeclaredRows, path: Path) -> P
     try:
         return outputs.save_there_or_in_temporary_folder(path, save)
     except OSError as error:
-        encoded = encode_model(
+        encoded = encode_model_as_ascii_json(
             without_training_parts(model), domain=rows.domain, classes=rows.label.classes
         )
         print(encoded.decode("ascii"), flush=True)
@@ -334,7 +338,10 @@ class _FitProgress:
         return "no model was written, and nothing was paid; the same command starts anew"
 
     def _is_paid(self) -> bool | None:
-        """Whether the filter paid for the key; None if that cannot be read, or without a filter."""
+        """Whether the filter paid for the key.
+
+        It is None if that cannot be read, or without a filter.
+        """
         if self.key is None or self.privacy_filter is None:
             return None if self._filter_file is None else False
         try:

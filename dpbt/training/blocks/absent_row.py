@@ -44,7 +44,10 @@ def draw_specs_given_release(
     context: PhaseContext,
     earlier_release: Release,
 ) -> dict[Site, DrawSpec]:
-    """The draw specs of a phase by site, given the draws in `earlier_release`; traceable."""
+    """The draw specs of a phase by site, given what was drawn before.
+
+    It is traceable.
+    """
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
     return program_interpreters.describe_draws(
@@ -55,7 +58,10 @@ def draw_specs_given_release(
 def round_draw_specs_after_zero_prologue(
     recipe: Recipe, absent_row_table: Table
 ) -> dict[Site, DrawSpec]:
-    """The draw specs of a round by site, after a prologue that released zeros; traceable."""
+    """The draw specs of a round by site, after a prologue that released zeros.
+
+    It is traceable.
+    """
     prologue = recipe.learner.prologue
     zeros = {} if prologue is None else zero_release_of_phase(recipe, prologue)
     public = finish_prologue(recipe, zeros).public
@@ -66,7 +72,10 @@ def round_draw_specs_after_zero_prologue(
 def sample_public_draws(
     phase: Phase, recipe: Recipe, absent_row_table: Table, context: PhaseContext, public_key: Array
 ) -> Release:
-    """Sample the public draws of a phase, which depend on no row; traceable."""
+    """Sample the public draws of a phase, which depend on no row.
+
+    It is traceable.
+    """
     recipe_phase = RecipePhase.of_recipe(recipe, phase)
     view = view_of_absent_row(recipe_phase, absent_row_table, recipe.params, context)
     return program_interpreters.sample_public_draws(phase.program, public_key, view)

@@ -77,7 +77,7 @@ class CappedRelease(NamedTuple):
 
 
 def recipe_digest(recipe: Recipe) -> str:
-    """A hash of the parts of a recipe, its target and the bits of all its numbers."""
+    """A SHA-256 digest of the parts of a recipe, its target and the bits of all its numbers."""
     parts = [*recipe_identity_texts(recipe), recipe.name, as_relation(recipe.relation).value]
     parts += [repr(recipe.target), str(recipe.max_rows_per_user)]
     digest = hashlib.sha256(json.dumps(parts).encode())
@@ -88,19 +88,19 @@ def recipe_digest(recipe: Recipe) -> str:
 
 
 def salted_key_digest(key: Array | None, salt: str) -> str:
-    """A salted hash of a key, which differs for None and for every key.
+    """A salted SHA-256 digest of a key.
 
-    It reveals nothing of a release key, which has 256 bits.
+    It differs for None and for every key. It reveals nothing of a release key, which has 256 bits.
     """
     key_bytes = b"" if key is None else keys.key_as_bytes(key)
     return hashlib.sha256(b"dpbt checkpoint " + salt.encode() + key_bytes).hexdigest()
 
 
 class Checkpoint:
-    """The file of one run; a release is on the disk before the run reads it.
+    """The file that keeps what a run has released, so that the run can resume.
 
-    Use it as a context: nobody else can open the file meanwhile. A new file is gone after it,
-    unless a run has begun.
+    A release is on the disk before the run reads it. Use it as a context: nobody else can open the
+    file meanwhile. A new file is gone after it, unless a run has begun.
 
     Args:
         path: of the file, which is created if it does not exist.
@@ -123,7 +123,7 @@ class Checkpoint:
         self._keys_to_store: NoiseAndPublicKeys | None = None
         is_new = not path.exists()
         if is_new:
-            _create_tables(path)
+            _create_file_with_tables(path)
         if not path.exists() and not path.is_symlink():
             raise in_use_error(path)
         status = path.lstat()
@@ -166,7 +166,7 @@ class Checkpoint:
         self._database.close()
 
     def stored_or_fresh_keys(self) -> NoiseAndPublicKeys:
-        """The keys of the noise and of public structure in the file, or fresh ones for a new run.
+        """The noise key and the public key in the file, or fresh ones for a new run.
 
         The file holds fresh keys from `begin_or_resume` on, until `delete_keys`.
 
@@ -234,20 +234,25 @@ class Checkpoint:
         self.run = json.dumps(expected, sort_keys=True)
 
     def discard_new_run(self) -> None:
-        """Let the file go with the context, if its run began just now and released nothing."""
+        """Let the file be deleted with the context, if its run began just now.
+
+        Such a run has released nothing.
+        """
         self.begun = not self._is_new_run
 
     def delete_keys(self) -> None:
-        """Delete the keys, once the model is written."""
+        """Delete the keys from the file, once the model is written."""
         self._execute("DELETE FROM keys")
 
     @property
     def num_recorded_rounds(self) -> int:
-        """How many of the first rounds the file has the releases of."""
+        """How many rounds, from the first on, the file has the releases of."""
         return sum(part.isdecimal() for (part,) in self._execute("SELECT part FROM release"))
 
     def recorded_release(self, name: str) -> CappedRelease | None:
-        """The release of "prologue", of "epilogue", or of a round by its number; None if it is new.
+        """The recorded release of a prologue, an epilogue or a round; None if it is new.
+
+        Its name is "prologue", "epilogue" or the number of the round.
 
         Raises:
             ValueError: if it was damaged.
@@ -264,7 +269,7 @@ class Checkpoint:
             raise _damaged_file_error(self.path, "a release was changed or damaged") from None
 
     def add_release(self, name: str, release: Mapping[Site, np.ndarray], weight_cap: float) -> None:
-        """Put a release, and the public bound on the weights of its round, on the disk.
+        """Write a release, and the public bound on the weights of its round, to the disk.
 
         Raises:
             ValueError: if it was released before with other values.
@@ -311,15 +316,18 @@ _DAMAGED_ARCHIVE_ERRORS = (
 
 
 def _pack_release(release: Mapping[Site, np.ndarray], weight_cap: Any) -> bytes:
-    """A release and the cap on its weights, with a checksum of each array."""
+    """The bytes of a release and of the cap on its weights, with a checksum of each array."""
     file = io.BytesIO()
     arrays: dict[str, Any] = {f"site {site}": array for site, array in release.items()}
     np.savez(file, cap=np.float32(weight_cap), **arrays)
     return file.getvalue()
 
 
-def _create_tables(path: Path) -> None:
-    """Create the file and its tables. A killed process leaves no such file, or a complete one."""
+def _create_file_with_tables(path: Path) -> None:
+    """Create the file of a checkpoint with empty tables.
+
+    A killed process leaves no such file, or a complete one.
+    """
     with contextlib.closing(sqlite3.connect(":memory:")) as database:
         for table in _DATABASE_TABLES:
             database.execute(table)

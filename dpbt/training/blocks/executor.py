@@ -64,24 +64,26 @@ _compiled_public_draws = compilation.jit_with_bounded_cache(static_argnames=("ph
 )
 
 
-def _finish_prologue_in_float32(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
-    """`steps.finish_prologue` of a release whose sums may have 64 bits; compiled."""
+def _finish_prologue_of_rounded_sums(recipe: Recipe, prologue: Releases) -> steps.AfterPrologue:
+    """Finish a prologue by a compiled program, with its 64-bit sums rounded to float32."""
     return _compiled_finish_prologue(
         recipe, draws_from_sums.round_int64_release_to_float32(prologue)
     )
 
 
-def _finish_round_in_float32(
+def _finish_round_of_rounded_sums(
     recipe: Recipe, release: Releases, public: Public, state: RoundState
 ) -> steps.LearnedRound:
-    """`steps.finish_round` of a release whose sums may have 64 bits; compiled."""
+    """Finish a round by a compiled program, with 64-bit sums of its release rounded to float32."""
     return _compiled_finish_round(
         recipe, draws_from_sums.round_int64_release_to_float32(release), public, state
     )
 
 
-def _score_line_in_float32(recipe: Recipe, prologue: Releases, epilogue: Releases) -> ScoreLine:
-    """`steps.score_line` of releases whose sums may have 64 bits; compiled."""
+def _score_line_of_rounded_sums(
+    recipe: Recipe, prologue: Releases, epilogue: Releases
+) -> ScoreLine:
+    """Compute the score line by a compiled program, with 64-bit sums rounded to float32."""
     return _compiled_score_line(
         recipe,
         draws_from_sums.round_int64_release_to_float32(prologue),
@@ -90,10 +92,10 @@ def _score_line_in_float32(recipe: Recipe, prologue: Releases, epilogue: Release
 
 
 _COMPILED_STEPS = PublicSteps(
-    finish_prologue=_finish_prologue_in_float32,
+    finish_prologue=_finish_prologue_of_rounded_sums,
     begin_round=compilation.jit_with_bounded_cache()(steps.begin_round),
-    finish_round=_finish_round_in_float32,
-    score_line=_score_line_in_float32,
+    finish_round=_finish_round_of_rounded_sums,
+    score_line=_score_line_of_rounded_sums,
     merge_and_scale_hypotheses=compilation.jit_with_bounded_cache()(
         steps.merge_and_scale_hypotheses
     ),
@@ -101,7 +103,9 @@ _COMPILED_STEPS = PublicSteps(
 
 
 class _RoundOfPass(NamedTuple):
-    """A round that a pass over the rows serves; a prologue or an epilogue counts as one, too.
+    """A round that a pass over the rows serves, with its keys and public draws.
+
+    A prologue or an epilogue counts as a round, too.
 
     Attributes:
         context: what is public when it begins.
@@ -116,7 +120,9 @@ class _RoundOfPass(NamedTuple):
 
 @dataclasses.dataclass(kw_only=True)
 class BlockExecutor:
-    """The executor of a run over blocks (`phases.Executor`), and what it has released.
+    """The executor of a run over a table in blocks, and what the run has released so far.
+
+    It is a `phases.Executor`.
 
     Attributes:
         recipe: of the run, without an axis of settings.
@@ -158,24 +164,27 @@ class BlockExecutor:
     # The executor.
 
     def release_prologue_or_epilogue(self, phase: Phase, context: PhaseContext) -> Any:
-        """The release of a prologue or of an epilogue."""
+        """Release a prologue or an epilogue, from the checkpoint or by passes over the rows."""
         self.report(Progress(phase.name, 0, 1))
         capped = self._checked_release_of_checkpoint(phase.name, phase)
         if not processes.min_over_processes(capped is not None):  # then all draw it again
             capped = None
         if capped is None:
-            (capped,) = self._release_by_passes_over_rows(phase, [context])
+            (capped,) = self._release_in_shared_passes(phase, [context])
         self.report(Progress(phase.name, 1, 1))
         self.phase_releases[phase.name] = capped.release
         return capped.release
 
     def set_initial_scores(self, initial_score: Array) -> None:
-        """Let the score of every row be the initial one, if scores are read."""
+        """Set the score of every row to the initial one, if scores are read."""
         if not self.recipe.has_independent_rounds:
             self.passes.set_initial_scores(initial_score)
 
     def run_rounds(self, public: Public, state: RoundState) -> tuple[RoundState, Hypotheses]:
-        """Run all rounds, some of them in one pass where they do not wait for each other."""
+        """Run all rounds, and return the last state and the hypotheses of all rounds.
+
+        Rounds that do not wait for each other share passes.
+        """
         recipe = self.recipe
         num_rounds = int(recipe.rounds)
         hypotheses: list[Any] = []
@@ -230,7 +239,7 @@ class BlockExecutor:
         )
 
     def _pad_rounds(self, array: np.ndarray) -> np.ndarray:
-        """The values of the rounds, and zeros up to `max_rounds`."""
+        """Pad an array of the rounds with zeros up to `max_rounds`."""
         missing = self.recipe.max_rounds - len(array)
         return np.concatenate([array, np.zeros((missing, *array.shape[1:]), array.dtype)])
 
@@ -239,7 +248,7 @@ class BlockExecutor:
     def _releases_of_next_pass(
         self, public: Public, bound: Array, context: PhaseContext
     ) -> list[CappedRelease]:
-        """The release of the round that begins, and those of later rounds that share its pass.
+        """Release the round that begins, and later rounds that share its pass.
 
         The checkpoint has them already, or passes over the rows make them.
         """
@@ -256,28 +265,32 @@ class BlockExecutor:
             self.public_steps.begin_round(recipe, public, bound, jnp.int32(round_index), None)
             for round_index in later_rounds
         ]
-        return self._release_by_passes_over_rows(recipe.learner.round, [context, *later_contexts])
+        return self._release_in_shared_passes(recipe.learner.round, [context, *later_contexts])
 
-    def _release_by_passes_over_rows(
-        self, phase: Phase, contexts: list[PhaseContext]
+    def _release_in_shared_passes(
+        self, phase: Phase, contexts_of_pass: list[PhaseContext]
     ) -> list[CappedRelease]:
-        """The releases of rounds that share their passes, or of a prologue or an epilogue.
+        """Release rounds that share their passes over the rows, or a prologue or an epilogue.
 
         Each stage of the phase has a pass over the rows. The checkpoint has the releases before the
         run reads them.
         """
-        rounds_of_pass = [self._keys_and_public_draws(phase, context) for context in contexts]
+        rounds_of_pass = [
+            self._keys_and_public_draws(phase, context) for context in contexts_of_pass
+        ]
         releases = [dict(round_of_pass.public_draws) for round_of_pass in rounds_of_pass]
-        context_of_pass = _stack_contexts(contexts)
+        stacked_context = _stack_contexts(contexts_of_pass)
         noise_keys = jnp.stack([round_of_pass.noise_key for round_of_pass in rounds_of_pass])
         stages = stages_of_phase(self.recipe, phase)
-        cap = contexts[0].public.cap
-        unscored = self._stack_and_clear_unscored_rounds(phase, contexts[0]) if stages else None
+        cap = contexts_of_pass[0].public.cap
+        unscored = (
+            self._stack_and_clear_unscored_rounds(phase, contexts_of_pass[0]) if stages else None
+        )
         for stage in stages:
             earlier = _stack_pytrees_on_host(
                 [draws_from_sums.round_int64_release_to_float32(release) for release in releases]
             )
-            public_rounds = RoundsOfPass(context_of_pass, earlier, unscored)
+            public_rounds = RoundsOfPass(stacked_context, earlier, unscored)
             sums, cap = self.passes.update_scores_and_sum_rows(
                 phase, stage, rounds=public_rounds, noise_keys=noise_keys
             )
@@ -291,11 +304,11 @@ class BlockExecutor:
                     into=release,
                 )
         capped_releases = [CappedRelease(release, cap) for release in releases]
-        self._add_releases_to_checkpoint(phase, contexts, capped_releases)
+        self._add_releases_to_checkpoint(phase, contexts_of_pass, capped_releases)
         return capped_releases
 
     def _keys_and_public_draws(self, phase: Phase, context: PhaseContext) -> _RoundOfPass:
-        """The keys of a round, and its public draws."""
+        """The noise key of a round, and what its public key draws."""
         noise_key = _key_of_phase_or_round(self.noise_keys, phase, context)
         public_key = _key_of_phase_or_round(self.structure_keys, phase, context)
         if public_key is None:
@@ -342,7 +355,7 @@ class BlockExecutor:
     def _stack_and_clear_unscored_rounds(
         self, phase: Phase, context: PhaseContext
     ) -> UnscoredRound | None:
-        """The rounds whose hypotheses the next pass adds to the scores, stacked; none are left.
+        """Stack the rounds whose hypotheses the next pass adds to the scores, and clear their list.
 
         Before the first round it is a hypothesis of zeros, and None where no scores are read.
         """
@@ -359,7 +372,9 @@ class BlockExecutor:
     # The checkpoint.
 
     def _checked_release_of_checkpoint(self, name: str, phase: Phase) -> CappedRelease | None:
-        """The release that the checkpoint holds under a name; None if it holds none.
+        """Read a release from the checkpoint, and check that it is what the phase draws.
+
+        It is None if the checkpoint holds none under that name.
 
         Raises:
             ValueError: if it is not what the phase draws.
@@ -382,7 +397,7 @@ class BlockExecutor:
     def _add_releases_to_checkpoint(
         self, phase: Phase, contexts: list[PhaseContext], capped_releases: list[CappedRelease]
     ) -> None:
-        """Put the releases of a phase on the disk, if there is a checkpoint."""
+        """Write the releases of a phase to the checkpoint, if there is one."""
         if self.checkpoint is None:
             return
         for context, (release, cap) in zip(contexts, capped_releases, strict=True):
@@ -397,7 +412,10 @@ def _key_of_phase_or_round(keys_of_run: PhaseValues, phase: Phase, context: Phas
 
 
 def _stack_contexts(contexts: list[PhaseContext]) -> PhaseContext:
-    """The contexts of rounds of one pass as one, whose index and structure have a leading axis."""
+    """Stack the contexts of the rounds of one pass to one context.
+
+    Its index and structure have a leading axis.
+    """
     first = contexts[0]
     round_indices, structures = _stack_pytrees_on_host(
         [(context.public.round, context.public.structure) for context in contexts]
@@ -406,7 +424,10 @@ def _stack_contexts(contexts: list[PhaseContext]) -> PhaseContext:
 
 
 def _stack_pytrees_on_host(pytrees: list[Any]) -> Any:
-    """Stack the arrays of pytrees on a new leading axis; on the host, where it costs no program."""
+    """Stack the arrays of pytrees on a new leading axis, by NumPy.
+
+    On the host that costs no program.
+    """
 
     def stack(*pytrees: Any) -> np.ndarray:
         return np.stack([np.asarray(array) for array in pytrees])

@@ -156,14 +156,17 @@ def check_fit_in_blocks(
 def _open_checkpoint(
     checkpoint: str | Path | Checkpoint | None, stack: contextlib.ExitStack
 ) -> Checkpoint | None:
-    """The checkpoint of a run; None without one. The stack closes it if it is opened here."""
+    """Open the checkpoint of a run, or return the one that is open; None without one.
+
+    The stack closes it if it is opened here.
+    """
     if checkpoint is None or isinstance(checkpoint, Checkpoint):
         return checkpoint
     return stack.enter_context(Checkpoint(as_path("checkpoint", checkpoint)))
 
 
 def _num_present_rows(table: BlockTable) -> int:
-    """How many rows of a table are present; private."""
+    """How many rows of a table in blocks are present, a private number."""
     return sum(block.present for block in table.blocks)
 
 
@@ -180,7 +183,7 @@ def _check_same_run_on_processes(
         "recipe": recipe_digest(recipe),
         "key": salted_key_digest(key, recipe.name),
         "public_key": salted_key_digest(public_key, recipe.name),
-        "table": hashlib.sha256(table.declarations_text.encode()).hexdigest(),
+        "table": hashlib.sha256(table.public_declarations_json.encode()).hexdigest(),
     }
     for name, digest in digests.items():
         if len(set(processes.gather_digests_from_processes(digest))) > 1:  # on every process
@@ -188,7 +191,7 @@ def _check_same_run_on_processes(
 
 
 def _check_different_tables_on_processes(table: BlockTable) -> None:
-    """Refuse two processes that have one table."""
+    """Refuse processes of which two were given the same table."""
     identity = table.identity
     if not _num_present_rows(table):  # such folders may be alike
         identity = hashlib.sha256(os.fsencode(table.folder.resolve())).hexdigest()

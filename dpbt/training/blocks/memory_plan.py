@@ -54,7 +54,7 @@ At the end these are in memory three times: one by one, stacked, and filled up a
 
 
 class MemoryPlan(NamedTuple):
-    """How a run fits into memory.
+    """The sizes of slices and passes with which a run over blocks fits into memory.
 
     Attributes:
         max_rows_of_slice: the most rows of a slice.
@@ -117,7 +117,10 @@ def plan_memory(table: BlockTable, recipe: Recipe, *, memory: float, threads: in
 
 
 def _work_bytes_of_slice(table: BlockTable, recipe: Recipe) -> WorkBytes:
-    """The bytes of the work on a slice: as the learner states them, or those of its rows."""
+    """The bytes that the work on a slice takes, for each row and for all rows together.
+
+    The learner states them, or else they are those of the prepared rows.
+    """
     block = table.new_absent_rows(_MIN_ROWS_OF_SLICE)
     splits = table.splits
     prepared = jax.eval_shape(lambda block: prepare_rows_of_block(block, splits, recipe), block)

@@ -77,7 +77,9 @@ class UnscoredRound(NamedTuple):
 
 
 class RoundsOfPass(NamedTuple):
-    """The public inputs of the B rounds of a pass; a prologue or an epilogue is alone in its pass.
+    """The public inputs of the B rounds of a pass.
+
+    A prologue or an epilogue is alone in its pass.
 
     Attributes:
         context: of all rounds; their indices and structures have a leading axis.
@@ -155,7 +157,9 @@ def _update_scores_and_sum_slice(
     stage: tuple[str, ...],
     priced: PricedDraws,
 ) -> _ResultOfSlice:
-    """The scores and the sums of one stage over the rows of a slice; compiled once for a shape.
+    """Update the scores of the rows of a slice, and sum up one stage over the rows.
+
+    It is compiled once for a shape.
 
     Args:
         rows: the rows of the slice.
@@ -198,7 +202,10 @@ def _update_scores_and_sum_slice(
 def _add_unscored_rounds(
     scores: Array, unscored: UnscoredRound, rows: PreparedRows, recipe: Recipe
 ) -> Array:
-    """The scores of rows with the predictions of the unscored rounds, which have a leading axis."""
+    """Add the predictions of the unscored rounds to the scores of rows.
+
+    The rounds have a leading axis.
+    """
 
     def add_round(index: Any, scores: Array) -> Array:
         structure, hypothesis = jax.tree.map(lambda array: array[index], unscored)
@@ -218,11 +225,11 @@ _compiled_sum_over_slice = compilation.jit_with_bounded_cache(
 
 
 class Passes:
-    """The rows of a table in blocks, and their scores; all of it is private.
+    """Passes over the rows of a table in blocks, which hold the scores of the rows.
 
-    Only the sums leave, and `privacy.draws_from_sums.draw_from_sums` adds the noise. Use it as a
-    context. A pass that finds a changed block raises a ValueError, and nothing is drawn from its
-    sums.
+    All of it is private. Only the sums leave, and `privacy.draws_from_sums.draw_from_sums` adds the
+    noise. Use it as a context. A pass that finds a changed block raises a ValueError, and nothing
+    is drawn from its sums.
     """
 
     def __init__(self, table: BlockTable, recipe: Recipe, plan: MemoryPlan, first_row: int = 0):
@@ -252,7 +259,7 @@ class Passes:
         self._pool.shutdown(cancel_futures=True)
 
     def verify_blocks(self) -> Iterator[int]:
-        """Compare every block with its checksum; yields how many were compared so far.
+        """Compare every block with its checksum, and yield how many were compared so far.
 
         Raises:
             ValueError: naming a block that is not what its manifest says.
@@ -263,7 +270,7 @@ class Passes:
             yield num_verified
 
     def set_initial_scores(self, initial_score: Array) -> None:
-        """Set the score of every row to f32[], or f32[K] with several classes."""
+        """Set the score of every row to the initial one, f32[], or f32[K] with several classes."""
         shape = *initial_score.shape, self._plan.max_rows_of_slice
         self._scores = [jnp.broadcast_to(initial_score[..., None], shape) for _ in self._slices]
 
@@ -326,7 +333,7 @@ class Passes:
         return CappedSums(processes.sum_over_processes(sums), caps[0])  # all slices have one cap
 
     def _columns_read_by_rounds(self, rounds: RoundsOfPass) -> Sequence[int] | None:
-        """The columns that the structures of rounds and of unscored ones read; None for all."""
+        """The columns that rounds and unscored rounds read, by their structures; None for all."""
         partition = self._recipe.learner.partition
         if partition is None:
             return None
@@ -340,7 +347,7 @@ class Passes:
         return np.unique(np.concatenate(columns)).tolist()
 
     def _map_slices(self, work: Callable[[Slice], CappedSums]) -> Iterator[CappedSums]:
-        """Call `work` on each slice, in the threads; yields the results in the order of slices.
+        """Call `work` on each slice in the threads, and yield the results in the order of slices.
 
         The threads are a few slices ahead of the result that is read.
         """

@@ -86,7 +86,9 @@ def min_over_processes(number: int) -> int:
 
 
 def shared_key(key: Array) -> Array:
-    """The key of the first process, on all processes; see `keys.fresh_key`.
+    """Send the key of the first process to all processes, which return it.
+
+    See `keys.fresh_key`.
 
     It is a secret of the release, so the network between the processes must keep it.
 
@@ -104,6 +106,9 @@ def shared_key(key: Array) -> Array:
 
 
 def gather_digests_from_processes(digest: str) -> list[str]:
-    """The digests of all processes, each of 64 hexadecimal digits, in the processes' order."""
+    """Gather the digest of every process, in the order of the processes.
+
+    Each has 64 hexadecimal digits.
+    """
     digests = gather_from_processes(np.frombuffer(bytes.fromhex(digest), np.int64))
     return [np.ascontiguousarray(words).tobytes().hex() for words in digests]

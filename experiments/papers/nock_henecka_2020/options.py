@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from dpbt import losses, recipes
 from dpbt.data.domains import Numeric
-from dpbt.learners.trees.leaf_values import default_tree_settings
+from dpbt.learners.trees.leaf_values import default_tree_settings_with_alpha_one
 from dpbt.privacy import mechanisms
 from dpbt.privacy.mechanism_types import Allowance, divide_rounding_up
 from dpbt.recipes import custom
@@ -337,7 +337,7 @@ def _library_recipe(
 
 def link_bound(alpha: float) -> float:
     """The largest link of M-alpha, at 1 - zeta."""
-    zeta = default_tree_settings(losses.m_alpha, 1).zeta
+    zeta = default_tree_settings_with_alpha_one(losses.m_alpha, 1).zeta
     return float(losses.m_alpha(alpha).link(1 - zeta))
 
 
@@ -375,7 +375,7 @@ def _unprotected_recipe(
     link_alpha = np.asarray(1.0 if objective else alpha, np.float64)
     epsilon, share = np.asarray(epsilon, np.float64), np.asarray(beta_tree, np.float64)
     rounds = np.asarray(rounds)
-    usual = default_tree_settings(losses.m_alpha, depth)
+    usual = default_tree_settings_with_alpha_one(losses.m_alpha, depth)
     clip = reading.clip
     if clip is None:
         clip = float(losses.m_alpha(float(link_alpha)).link(1 - usual.zeta))

@@ -108,6 +108,7 @@ def test_three_lanes_of_oblivious_trees_are_the_runs_alone():
     check_lanes_are_single_runs(recipe, row.table(seed=3, rows=100, splits=3), 3)
 
 
+@pytest.mark.slow
 def test_lanes_of_several_settings_are_the_settings_alone():
     """Numbers of a recipe with an axis of lanes are broadcast otherwise than single numbers.
 

@@ -210,7 +210,8 @@ def test_a_spike_of_zeros_leaves_open_what_noise_hides_far_off():
     assert error < 2 * float(found.excess_error)
 
 
-@pytest.mark.parametrize("delta", [pytest.param(0.0, marks=pytest.mark.slow), 1e-6])
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
 def test_the_mean_prediction_of_a_skewed_number_is_that_of_the_rows(delta):
     """Incomes of a heavy right tail: without the epilogue predictions are far too low."""
     rng = np.random.default_rng(1)

@@ -148,6 +148,7 @@ def rounds_of_arrays(fit):
     }
 
 
+@pytest.mark.slow
 def test_a_fit_holds_its_own_rounds_whatever_the_other_settings(tmp_path):
     task = task_with_target("two classes")._replace(arguments={"rows": NUM_ROWS})
     measure = (rounds_of_arrays, sweeps.measure_predictions)

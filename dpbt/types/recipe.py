@@ -174,7 +174,7 @@ class Recipe(HoldsFunctions):
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes of settings.
 
-        There is none for one setting.
+        They are empty for one setting.
         """
         return np.shape(self.rows)
 
@@ -270,7 +270,7 @@ class MultiProgramRecipe(HoldsFunctions):
     def shape(self) -> tuple[int, ...]:
         """The lengths of the axes of settings.
 
-        There is none for one setting.
+        They are empty for one setting.
         """
         return np.shape(self.program)
 

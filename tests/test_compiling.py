@@ -223,6 +223,7 @@ def test_a_second_run_and_a_second_replay_compile_nothing():
     assert programs  # the event has this name
 
 
+@pytest.mark.slow
 def test_lanes_and_derivatives_compile_once():
     table, recipe = random_table_of_bits(60), greedy_recipe(60, 3)
     keys_by_batch = [jax.random.split(jax.random.key(seed), 4) for seed in (3, 4)]

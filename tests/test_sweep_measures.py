@@ -94,7 +94,7 @@ def expected_measures(target, fit):
     return expected
 
 
-@pytest.mark.parametrize("target", mark_slow_cases_except(OPTIONS, fast=["three classes"]))
+@pytest.mark.parametrize("target", mark_slow_cases_except(OPTIONS, fast=[]))
 def test_every_target_is_measured_and_each_fit_can_be_repeated_bit_for_bit(target, tmp_path):
     task = task_with_target(target)
     columns = run(task, tmp_path, measure=(sweeps.measure_predictions, fit_as_columns))

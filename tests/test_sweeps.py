@@ -125,6 +125,7 @@ def scores_of_fit(fit):
     return {"scores": fit.boosted.scores}
 
 
+@pytest.mark.slow
 def test_sizes_of_batches_change_nothing(tmp_path):
     """Fits alone in their batches have the numbers that they have among others."""
     task, columns_by_memory = worker_process.sweep_tasks()[0], []

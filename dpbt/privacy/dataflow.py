@@ -21,11 +21,8 @@ _CALLS = ("jit", "pjit", "closed_call")
 _CALLS_WITH_DERIVATIVES = ("custom_jvp_call", "custom_vjp_call")
 """Operations that call another traced program, and say how its derivative is computed."""
 
-_MARKS = ("pvary",)
-"""Operations that return what they read, marked as varying between the devices of a `shard_map`."""
-
-_REDIVISIONS = ("reshard", "sharding_constraint")
-"""Operations that return what they read, divided among devices in another way."""
+_IDENTITIES = ("pvary", "reshard", "sharding_constraint")
+"""Operations that return what they read, marked or divided among devices in another way."""
 
 _DIVISIONS = ("mesh", "out_sharding", "sharding")
 """Parameters of operations that say how arrays are divided among devices."""
@@ -129,7 +126,7 @@ def _operation_texts(jaxpr: Any) -> list[str]:
     texts = [number_variables([*jaxpr.constvars, *jaxpr.invars])]
     for operation in jaxpr.eqns:
         read = list(map(text_of_read, operation.invars))
-        if operation.primitive.name in (*_MARKS, *_REDIVISIONS):
+        if operation.primitive.name in _IDENTITIES:
             text_by_variable |= dict(zip(map(id, operation.outvars), read, strict=True))
             continue
         params = _texts_of_params(operation)
@@ -230,7 +227,7 @@ def _digest_of_variable(
             waiting.pop()
             continue
         if isinstance(current, Literal):
-            digests[id(current)] = _digest_of_constant(current.val, str(current.aval))
+            digests[id(current)] = _digest_of_constant(current.val, _type_text(current))
             continue
         computed_by = operation_by_variable[id(current)]
         missing = [read for read in computed_by.operation.invars if id(read) not in digests]
@@ -246,7 +243,7 @@ def _digest_of_variable(
 def _digest_of_result(computed_by: _OperationOutput, input_digests: list[str]) -> str:
     """The digest of a variable, from its operation and the digests of the variables it reads."""
     operation, output_index = computed_by
-    if operation.primitive.name in _MARKS:
+    if operation.primitive.name in _IDENTITIES:
         return input_digests[output_index]
     inner = _program_of_plain_call(operation)
     if inner is not None and output_index < len(inner.jaxpr.outvars):
@@ -256,10 +253,8 @@ def _digest_of_result(computed_by: _OperationOutput, input_digests: list[str]) -
             "a sensitivity or a scale reads what Python holds by a callback, which may change "
             "after it was priced; it may follow from the numbers of the recipe alone"
         )
-    params = sorted(
-        (name, _ADDRESS.sub("", str(value))) for name, value in operation.params.items()
-    )
-    return _digest("step", operation.primitive.name, str(output_index), str(params), *input_digests)
+    params = _texts_of_params(operation)
+    return _digest("step", operation.primitive.name, str(output_index), *params, *input_digests)
 
 
 def _digest_of_constant(value: Any, kind: str = "") -> str:

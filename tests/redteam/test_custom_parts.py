@@ -13,7 +13,7 @@ import dpbt
 from dpbt import recipes, weighting
 from dpbt.learners import trees
 from dpbt.learners.trees import rule
-from dpbt.privacy import boundary, mechanisms
+from dpbt.privacy import boundary, dataflow, mechanisms
 from dpbt.training import author_code, run_keys
 from dpbt.types import ADD_REMOVE, Noise, Prologue
 from tests.support.attacks import table_of_one_split
@@ -165,6 +165,24 @@ def test_a_learner_keeps_its_key_within_a_mesh_of_devices():
     outside = key_data_of_recipe(custom_recipe())
     with jax.set_mesh(jax.make_mesh((1,), ("rows",))):
         assert key_data_of_recipe(custom_recipe()) == outside
+
+
+def test_a_scale_that_is_divided_among_devices_has_the_formula_of_the_ledger():
+    """The ledger prices a draw outside of the mesh in which it may run."""
+
+    def formula_of(scale):
+        program = jax.make_jaxpr(scale)(jnp.float32(1))
+        return dataflow.formula_digests(program, ["params.noise"], [0], {})
+
+    def scale_on_devices(noise):
+        replicated = jax.sharding.PartitionSpec(None)
+        values = jnp.zeros(2, out_sharding=replicated) + noise
+        return jnp.max(jax.sharding.reshard(values, replicated))
+
+    priced = formula_of(lambda noise: jnp.max(jnp.zeros(2) + noise))
+    with jax.set_mesh(jax.make_mesh((1,), ("rows",))):
+        assert formula_of(scale_on_devices) == priced
+        assert formula_of(lambda noise: scale_on_devices(noise) / 2) != priced
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)

@@ -111,10 +111,7 @@ def clipped_mirror(loss: types.ProperLoss | types.LossFamily | str) -> WeightUpd
 def _mirror_update_of_family(
     family: types.LossFamily, identity_format: str, bounded: bool
 ) -> WeightUpdate:
-    """The mirror update of weights for a loss family.
-
-    `bounded` is as `mirror` takes it.
-    """
+    """The mirror update of weights for a loss family; `bounded` is as `mirror` takes it."""
     check_links_of_family(family)
 
     def weigh(

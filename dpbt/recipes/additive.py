@@ -321,10 +321,7 @@ def additive(
 
 
 def _default_learning_rate(response: types.Response) -> float:
-    """The largest learning rate of a vector by default.
-
-    It is for where `learning_rate` does not state it.
-    """
+    """The largest learning rate of a vector, unless `learning_rate` states another."""
     if response.is_number:
         return _DEFAULT_LEARNING_RATE_OF_NUMBERS
     return _DEFAULT_LEARNING_RATE_OF_CLASSES
@@ -349,12 +346,11 @@ def _releases_vector_by_default(
     response: types.Response,
     hyperparameters_by_setting: Sequence[AutoHyperparameters],
 ) -> list[bool]:
-    """Whether the rounds of each setting release one vector of all columns by default.
+    """Whether the rounds of each setting release one vector of all columns, by default.
 
-    It is for where the caller gives no resolutions.
-
-    They do for two classes with a delta and many rows for its noise, where histograms say where
-    rows are. From this strength of the signal on, one vector is better than its columns one by one.
+    Where the caller gives no resolutions, they do for two classes with a delta and many rows for
+    its noise, where histograms say where rows are. From this strength of the signal on, one vector
+    is better than its columns one by one.
 
     Args:
         request: the checked arguments.

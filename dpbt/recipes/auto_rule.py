@@ -296,9 +296,7 @@ NOISELESS_ATTRIBUTES_OF_TWO_CLASSES = (3, 4, 5, 6)
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class AutoHyperparameters:
-    """The hyperparameters that `auto` chooses; each may have axes of settings.
-
-    See `oblivious_boost`.
+    """What `auto` chooses for `oblivious_boost`; each number may have axes of settings.
 
     Attributes:
         rounds: T.
@@ -316,18 +314,12 @@ class AutoHyperparameters:
 
     @property
     def has_histograms(self) -> bool:
-        """Whether class histograms are drawn before the first round.
-
-        It is for the hyperparameters of one setting.
-        """
+        """Whether one setting draws class histograms before the first round."""
         return bool(self.one_time_draws.marginals_fraction > 0)
 
     @property
     def is_constant(self) -> bool:
-        """Whether the model is a constant, because no tree moves a score.
-
-        It is for the hyperparameters of one setting.
-        """
+        """Whether the model of one setting is a constant, because no tree moves a score."""
         return bool(self.step == 0)
 
     @property
@@ -418,9 +410,9 @@ def choose_hyperparameters(
       where their noise, F / (n eps) or sqrt(F) / (n mu), is small.
     - *Columns.* Where more than a tenth of the columns are not fine, as in tables about people, two
       classes have half of the step, or a little more where rows are many, and trees of 6 splits, or
-      of 8 where rows are very many. Pure recipes have fewer trees there up to a
-      signal of 13,000, and then more, up to 128. On the nine tables about
-      people that judge the rule AUROC is 0.005 to 0.015 higher (docs/frontier.md).
+      of 8 where rows are very many. Pure recipes have fewer trees there up to a signal of 13,000,
+      and then more, up to 128. On the nine tables about people that judge the rule AUROC is 0.005
+      to 0.015 higher (docs/frontier.md).
     - *Depth.* Where rows are many for the noise, columns are fine and histograms put splits at
       their quantiles, trees of 10 splits see more than trees of 6. On twelve data sets AUROC is
       0.003 to 0.006 higher from epsilon = 0.5 on. Their 256 structures are used in turn, so that a
@@ -527,10 +519,7 @@ def _one_time_draws(
 
 
 def _hyperparameters_of_constant(signal: float, *, is_gaussian: bool) -> AutoHyperparameters:
-    """The hyperparameters of a model that is a constant, the mean of a number.
-
-    Its one tree moves no score.
-    """
+    """The hyperparameters of a model that is the mean of a number: its one tree moves no score."""
     target_fraction = TARGET_FRACTION_OF_CONSTANT
     return AutoHyperparameters(
         rounds=1,
@@ -547,20 +536,14 @@ def _hyperparameters_of_constant(signal: float, *, is_gaussian: bool) -> AutoHyp
 
 
 def scores_fraction(response: types.Response) -> float:
-    """The share of the budget for the one-time draw over final scores.
-
-    It is 0 for a quantile.
-    """
+    """The share of the budget for the one-time draw over final scores; 0 for a quantile."""
     if response.is_number:
         return 0.0 if response.objective == "quantile" else RESIDUALS_FRACTION
     return SCORES_FRACTION
 
 
 def max_move_of_leaf(step: Any) -> Any:
-    """The furthest that a leaf may move a score, from the step.
-
-    An array of steps gives an array.
-    """
+    """The furthest that a leaf may move a score, from the step or from an array of steps."""
     return np.minimum(MAX_MOVE_IN_STEPS * step, MAX_MOVE)
 
 
@@ -606,10 +589,8 @@ def _num_rounds(
 def _target_fraction(signal: float, *, is_gaussian: bool) -> float:
     """Choose the share of the budget with which the histogram of a number stands out of its noise.
 
-    It is kept within bounds.
-
-    The ratio of signal to noise grows with the share for Laplace noise, and with its root for
-    Gaussian noise.
+    The share is kept within bounds. The ratio of signal to noise grows with the share for Laplace
+    noise, and with its root for Gaussian noise.
     """
     power = 2 if is_gaussian else 1
     share = (TARGET_SIGNAL_TO_NOISE / signal) ** power

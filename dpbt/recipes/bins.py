@@ -274,9 +274,7 @@ def _clipped_weight_update(
 
 
 def _default_clip_of_number(response: types.Response) -> float:
-    """The largest residual of a number by default, in spreads.
-
-    It is for where the caller states no `clip`.
+    """The largest residual of a number, in spreads, where the caller states no `clip`.
 
     Of a quantile it is the Newton step where numbers follow a logistic law, whose density at level
     q is q (1 - q) pi / sqrt(3) in a spread.

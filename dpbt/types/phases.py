@@ -67,18 +67,12 @@ class PreparedRows(Protocol):
 
     @property
     def target(self) -> Array:
-        """[N]: the targets of the rows.
-
-        They are as in `Table.target`.
-        """
+        """[N]: the targets of the rows, as in `Table.target`."""
         ...
 
     @property
     def present(self) -> Array:
-        """bool[N]: which of the rows are present.
-
-        It is as in `Table.present`.
-        """
+        """bool[N]: which of the rows are present, as in `Table.present`."""
         ...
 
     def _replace(self, **changes: Any) -> Self: ...

@@ -172,10 +172,7 @@ class Recipe(HoldsFunctions):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings.
-
-        They are empty for one setting.
-        """
+        """The lengths of the axes of settings; empty for one setting."""
         return np.shape(self.rows)
 
     @property
@@ -213,7 +210,7 @@ class Recipe(HoldsFunctions):
     def public(self, prologue: Release | None = None) -> Public:
         """The public information of every round, given the release of the prologue.
 
-        Its cap is 1.
+        Its cap is 1, which holds outside of rounds.
         """
         return Public(
             max_rows=self.rows,
@@ -268,10 +265,7 @@ class MultiProgramRecipe(HoldsFunctions):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """The lengths of the axes of settings.
-
-        They are empty for one setting.
-        """
+        """The lengths of the axes of settings; empty for one setting."""
         return np.shape(self.program)
 
     @property

@@ -12,10 +12,7 @@ from dpbt.types.arrays import Array
 
 @jax.tree_util.register_static
 class RowsPerUser(int):
-    """The largest number of rows of one user in a table.
-
-    It is static in traced programs.
-    """
+    """The largest number of rows of one user in a table; static in traced programs."""
 
 
 jax.tree_util.register_static(DeclaredDomain)
@@ -44,10 +41,7 @@ class TableForm:
 
     @classmethod
     def of_table(cls, table: "Table") -> "TableForm":
-        """Read the public form of a table.
-
-        The table may be traced.
-        """
+        """Read the public form of a table, which may be traced."""
         splits = table.splits
         return cls(
             features=np.shape(table.bins)[-1],

@@ -97,10 +97,7 @@ _library_identities: weakref.WeakKeyDictionary[Callable[..., WeightsAndCap], str
 
 
 def mark_as_library_weight_update(update: WeightUpdate) -> WeightUpdate:
-    """Mark a weight update as one of the library, and return it.
-
-    The mark is under its identity.
-    """
+    """Mark a weight update as one of the library, by its identity, and return it."""
     _library_identities[update.weigh] = update.identity
     return update
 
